@@ -1,0 +1,50 @@
+"""Energy-based models whose density can be trusted, by uniform support partitioning."""
+
+from .checkpoint import checkpointed, resume, save
+from .density import grid_density
+from .domains import Box
+from .energies import MLP, Conv, Gaussian, GaussianMixture, Reconstruction
+from .negative import (
+    USP,
+    Langevin,
+    Particles,
+    PersistentUSP,
+    Replay,
+    RiemannGrid,
+    UniformImportance,
+)
+from .objective import effective_sample_size, mle_surrogate
+from .train import DivergedError, Record, TrainState, fit
+from .types import Energy, NegativePhase, Nodes, NonFiniteError
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "MLP",
+    "USP",
+    "Box",
+    "Conv",
+    "DivergedError",
+    "Energy",
+    "Gaussian",
+    "GaussianMixture",
+    "Langevin",
+    "NegativePhase",
+    "Nodes",
+    "NonFiniteError",
+    "Particles",
+    "PersistentUSP",
+    "Reconstruction",
+    "Record",
+    "Replay",
+    "RiemannGrid",
+    "TrainState",
+    "UniformImportance",
+    "checkpointed",
+    "effective_sample_size",
+    "fit",
+    "grid_density",
+    "mle_surrogate",
+    "resume",
+    "save",
+]

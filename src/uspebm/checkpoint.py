@@ -1,0 +1,218 @@
+"""Saving and resuming, exactly.
+
+A *checkpoint* holds all of a :class:`~uspebm.TrainState`, particles included; the last two are
+kept. A *snapshot* holds weights alone, small enough to keep many. Neither can run code when it
+is loaded: checkpoints are read by torch's weights-only reader, snapshots are safetensors.
+"""
+
+import signal
+import threading
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import safetensors
+import safetensors.torch
+import torch
+from torch import Tensor, nn
+
+from .files import remove_unfinished, whole_file
+from .train import DivergedError, Record, TrainState
+
+FORMAT = 1
+KEPT = 2
+
+
+class CheckpointError(RuntimeError):
+    """A checkpoint is missing, damaged, or of another model."""
+
+
+def save(state: TrainState, folder: Path | str) -> Path:
+    """Write a checkpoint into ``folder`` and drop all but the last two."""
+    folder = Path(folder)
+    content = {
+        "format": FORMAT,
+        "step": state.step,
+        "seed": state.seed,
+        "module": state.module.state_dict(),
+        "average": state.average.state_dict(),
+        "optimizer": state.optimizer.state_dict(),
+        "scheduler": None if state.scheduler is None else state.scheduler.state_dict(),
+        "negative": _fields(state.negative),
+    }
+    path = folder / f"step-{state.step:09d}.ckpt"
+    with whole_file(path) as file:
+        torch.save(content, file)
+    # Only now: until the new one is whole on disk, the old ones are what there is.
+    remove_unfinished(folder)
+    for old in checkpoints(folder)[:-KEPT]:
+        old.unlink()
+    return path
+
+
+def checkpoints(folder: Path | str) -> list[Path]:
+    """The checkpoints in ``folder``, oldest first."""
+    return sorted(Path(folder).glob("step-*.ckpt"))
+
+
+def resume(state: TrainState, folder: Path | str) -> bool:
+    """Put the newest sound checkpoint of ``folder`` into ``state``; False if there is none.
+
+    ``state`` is made as for a new run, with ``TrainState.start``. A damaged checkpoint is passed
+    over, with a warning, for the one before.
+    """
+    found = checkpoints(folder)
+    for path in reversed(found):
+        try:
+            content = _read(path)
+        except CheckpointError as error:
+            warnings.warn(f"{error}; trying the one before", stacklevel=2)
+            continue
+        _restore(state, content, path)
+        return True
+    if found:
+        raise CheckpointError(f"none of the {len(found)} checkpoints in {folder} can be read")
+    return False
+
+
+def load(state: TrainState, path: Path | str) -> None:
+    """Put one checkpoint into ``state``, which is made as for a new run."""
+    path = Path(path)
+    _restore(state, _read(path), path)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except FileNotFoundError:
+        raise CheckpointError(f"there is no checkpoint {path}") from None
+    except Exception as error:  # torch raises many kinds for a damaged file
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise CheckpointError(f"checkpoint {path} cannot be read: {reason}") from error
+    if not isinstance(content, dict) or "format" not in content:
+        raise CheckpointError(f"{path} is not a checkpoint of uspebm")
+    if content["format"] != FORMAT:
+        raise CheckpointError(
+            f"checkpoint {path} has format {content['format']}; this version reads {FORMAT}"
+        )
+    return content
+
+
+def _restore(state: TrainState, content: dict[str, Any], path: Path) -> None:
+    # Everything is compared before anything is changed: no half-restored state.
+    _same_shapes(state.module.state_dict(), content["module"], f"{path}: weights")
+    _same_shapes(state.average.state_dict(), content["average"], f"{path}: averaged weights")
+    _same_shapes(_fields(state.negative), content["negative"], f"{path}: negative phase")
+    if (state.scheduler is None) != (content["scheduler"] is None):
+        held = "no" if content["scheduler"] is None else "a"
+        raise CheckpointError(f"{path} holds {held} scheduler; the state given is different")
+    if state.seed != content["seed"]:
+        raise CheckpointError(f"{path} was made with seed={content['seed']}, not {state.seed}")
+    try:
+        state.optimizer.load_state_dict(content["optimizer"])
+    except ValueError as error:
+        raise CheckpointError(f"{path}: optimizer: {error}") from error
+    state.module.load_state_dict(content["module"])
+    state.average.load_state_dict(content["average"])
+    if state.scheduler is not None:
+        state.scheduler.load_state_dict(content["scheduler"])
+    device = next(state.module.parameters()).device
+    kind = type(state.negative)
+    state.negative = kind(**{k: v.to(device) for k, v in content["negative"].items()})
+    state.step = content["step"]
+
+
+def _fields(negative: tuple[Any, ...]) -> dict[str, Tensor]:
+    fields: dict[str, Tensor] = negative._asdict()  # type: ignore[attr-defined]
+    return fields
+
+
+def _same_shapes(mine: dict[str, Tensor], saved: dict[str, Tensor], what: str) -> None:
+    for name in mine.keys() | saved.keys():
+        if name not in saved or name not in mine:
+            where = "checkpoint" if name in saved else "state"
+            raise CheckpointError(f"{what}: only the {where} has {name!r}")
+        a, b = mine[name], saved[name]
+        if a.shape != b.shape or a.dtype != b.dtype:
+            raise CheckpointError(
+                f"{what}: {name} is {tuple(b.shape)} of {b.dtype}, "
+                f"but the state given has {tuple(a.shape)} of {a.dtype}"
+            )
+
+
+def checkpointed(
+    records: Iterator[Record], state: TrainState, folder: Path | str, seconds: float = 60.0
+) -> Iterator[Record]:
+    """Pass ``records`` on, saving ``state`` every so many seconds and whenever the loop ends.
+
+    It ends well after the last record, a ``break`` of the caller's, or a divergence. Ctrl-C and
+    a termination signal wait for the update under way, save, and raise KeyboardInterrupt; a second
+    Ctrl-C does not wait, and leaves the last checkpoint.
+    """
+    saved_step, saved_at = -1, time.monotonic()
+
+    def keep() -> None:
+        nonlocal saved_step, saved_at
+        if state.step != saved_step:
+            save(state, folder)
+        saved_step, saved_at = state.step, time.monotonic()
+
+    with _patient_interrupt() as interrupted:
+        try:
+            for record in records:
+                try:
+                    yield record
+                except GeneratorExit:
+                    keep()
+                    raise
+                if interrupted.is_set():
+                    keep()
+                    raise KeyboardInterrupt
+                if time.monotonic() - saved_at >= seconds:
+                    keep()
+        except DivergedError:
+            keep()
+            raise
+        keep()
+
+
+@contextmanager
+def _patient_interrupt() -> Iterator[threading.Event]:
+    """An event that the first interrupt sets; the second one interrupts as usual."""
+    interrupted = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield interrupted  # only the main thread receives signals
+        return
+
+    def note(signum: int, frame: FrameType | None) -> None:
+        if interrupted.is_set():
+            raise KeyboardInterrupt
+        interrupted.set()
+
+    before = {s: signal.signal(s, note) for s in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield interrupted
+    finally:
+        for signum, handler in before.items():
+            signal.signal(signum, handler)
+
+
+def save_snapshot(module: nn.Module, path: Path | str, **about: str) -> None:
+    """Write a module's weights as safetensors, with ``about`` as the file's metadata."""
+    weights = {name: value.contiguous() for name, value in module.state_dict().items()}
+    with whole_file(Path(path)) as file:
+        file.write(safetensors.torch.save(weights, metadata=about))
+
+
+def load_snapshot(module: nn.Module, path: Path | str) -> None:
+    """Put a snapshot's weights into ``module``, which must be of the same shape."""
+    try:
+        weights = safetensors.torch.load_file(path)
+    except (OSError, safetensors.SafetensorError) as error:
+        raise CheckpointError(f"snapshot {path} cannot be read: {error}") from error
+    _same_shapes(module.state_dict(), weights, str(path))
+    module.load_state_dict(weights)

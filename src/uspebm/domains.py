@@ -1,0 +1,169 @@
+r"""The compact domain :math:`\Omega` that holds the support of the model.
+
+The paper never states its domain. We use :math:`[-2, 2]^2` for the 2-D mixture and
+:math:`[-1, 1]^d` for images; both are boxes.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from .types import Proposal
+
+MAX_GRID = 50_000_000
+"""More grid points than this are a mistake in the dimension, not a plan."""
+
+
+@dataclass(frozen=True)
+class Box:
+    """An axis-aligned box.
+
+    ``low`` and ``high`` are numbers that hold for every coordinate (then ``shape`` says how
+    many there are), or one number per coordinate.
+
+    >>> square = Box(-2.0, 2.0, shape=(2,))
+    >>> square.volume
+    16.0
+    >>> Box((0.0, -1.0), (1.0, 1.0)).shape
+    (2,)
+    >>> square.project(torch.tensor([[3.0, 0.5]]))
+    tensor([[2.0000, 0.5000]])
+    """
+
+    low: float | tuple[float, ...]
+    high: float | tuple[float, ...]
+    shape: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("low", "high"):
+            bound = getattr(self, name)
+            if isinstance(bound, Sequence):
+                object.__setattr__(self, name, tuple(float(b) for b in bound))
+            else:
+                object.__setattr__(self, name, float(bound))
+        shape = tuple(int(size) for size in self.shape)
+        if not shape:
+            sizes = {len(b) for b in (self.low, self.high) if isinstance(b, tuple)}
+            if len(sizes) != 1:
+                raise ValueError(
+                    f"Box(low={self.low}, high={self.high}) has no dimension: "
+                    "give shape=(d,), or one bound per coordinate"
+                )
+            shape = (sizes.pop(),)
+        if any(size < 1 for size in shape):
+            raise ValueError(f"shape={shape} has an empty axis")
+        object.__setattr__(self, "shape", shape)
+        for name in ("low", "high"):
+            bound = getattr(self, name)
+            if isinstance(bound, tuple) and len(bound) != self.dim:
+                raise ValueError(
+                    f"{name} has {len(bound)} values for shape={shape}, which has {self.dim}"
+                )
+        for low, high in zip(self._bounds("low"), self._bounds("high"), strict=True):
+            if not (math.isfinite(low) and math.isfinite(high) and low < high):
+                raise ValueError(
+                    f"low={low} must be below high={high}, and both finite, in every coordinate"
+                )
+
+    def _bounds(self, name: str) -> tuple[float, ...]:
+        bound: float | tuple[float, ...] = getattr(self, name)
+        return bound if isinstance(bound, tuple) else (bound,) * self.dim
+
+    def _edge(self, name: str, like: Tensor) -> Tensor:
+        """One bound as a tensor that broadcasts against points like ``like``."""
+        bound: float | tuple[float, ...] = getattr(self, name)
+        edge = torch.tensor(bound, dtype=like.dtype, device=like.device)
+        return edge.reshape(self.shape) if isinstance(bound, tuple) else edge
+
+    @property
+    def dim(self) -> int:
+        """Number of coordinates."""
+        return math.prod(self.shape)
+
+    @property
+    def log_volume(self) -> float:
+        """Logarithm of the volume, which itself overflows for images."""
+        pairs = zip(self._bounds("low"), self._bounds("high"), strict=True)
+        return math.fsum(math.log(high - low) for low, high in pairs)
+
+    @property
+    def volume(self) -> float:
+        """Product of the side lengths."""
+        pairs = zip(self._bounds("low"), self._bounds("high"), strict=True)
+        return math.prod(high - low for low, high in pairs)
+
+    def project(self, x: Tensor) -> Tensor:
+        """The nearest point of the box."""
+        if isinstance(self.low, float) and isinstance(self.high, float):
+            return x.clamp(self.low, self.high)
+        return x.clamp(self._edge("low", x), self._edge("high", x))
+
+    def contains(self, x: Tensor) -> Tensor:
+        """Which points lie in the closed box, ``(N,)``."""
+        inside = (x >= self._edge("low", x)) & (x <= self._edge("high", x))
+        return inside.flatten(1).all(1)
+
+    def sample(
+        self, n: int, generator: torch.Generator, dtype: torch.dtype = torch.float32
+    ) -> Tensor:
+        """``n`` points uniform on the box."""
+        unit = torch.rand(n, *self.shape, generator=generator, dtype=dtype, device=generator.device)
+        low = self._edge("low", unit)
+        return low + (self._edge("high", unit) - low) * unit
+
+    def grid(
+        self,
+        cells: int,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str = "cpu",
+    ) -> Tensor:
+        """Midpoints of a regular partition into ``cells`` per axis, last axis fastest.
+
+        Midpoints make the Riemann sum second-order where the box cuts the density off.
+        """
+        if cells < 1:
+            raise ValueError(f"cells={cells} must be at least 1")
+        if self.dim * math.log(cells) > math.log(MAX_GRID):
+            raise ValueError(
+                f"cells={cells} per axis in {self.dim} dimensions make more than {MAX_GRID:,} "
+                "points: a grid is for one to three dimensions"
+            )
+        middle = (torch.arange(cells, dtype=dtype, device=device) + 0.5) / cells
+        axes = [
+            low + (high - low) * middle
+            for low, high in zip(self._bounds("low"), self._bounds("high"), strict=True)
+        ]
+        points = torch.stack(torch.meshgrid(*axes, indexing="ij"), dim=-1)
+        return points.reshape(-1, *self.shape)
+
+
+def draw(
+    proposal: Proposal,
+    n: int,
+    generator: torch.Generator,
+    dtype: torch.dtype,
+    domain: Box | None = None,
+) -> Tensor:
+    """``n`` points of ``proposal``, inside ``domain`` where one is given.
+
+    A tail that sticks out by less than a hundredth of the points is projected back; a proposal
+    further outside is a mistake in the settings.
+    """
+    x = proposal.sample(n, generator, dtype)
+    if domain is None:
+        return x
+    if x.shape[1:] != domain.shape:
+        raise ValueError(
+            f"proposal={proposal} draws points of shape {tuple(x.shape[1:])}, "
+            f"but domain={domain} has shape {domain.shape}"
+        )
+    outside = 1.0 - domain.contains(x).double().mean().item()
+    if outside > 0.01:
+        raise ValueError(
+            f"proposal={proposal} puts {outside:.0%} of its points outside domain={domain}: "
+            "choose a proposal inside the domain, or a larger domain"
+        )
+    return domain.project(x)

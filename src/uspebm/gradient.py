@@ -1,0 +1,45 @@
+"""Energies and their gradients at points, checked once for everyone.
+
+A wrong shape would broadcast silently and a NaN would spread through the particles, so both
+stop here with a message.
+"""
+
+import torch
+from torch import Tensor
+
+from .types import Energy, NonFiniteError
+
+
+def energy_at(energy: Energy, x: Tensor) -> Tensor:
+    """Energies ``(N,)`` of points ``x``, without a graph."""
+    with torch.no_grad():
+        values = energy(x)
+    _check(values, x)
+    return values
+
+
+def energy_gradient(energy: Energy, x: Tensor) -> Tensor:
+    """The gradient of the energy at each point, shaped like ``x``, without a graph."""
+    with torch.enable_grad():
+        x = x.detach().requires_grad_()
+        values = energy(x)
+        _check(values.detach(), x)
+        (gradient,) = torch.autograd.grad(values.sum(), x)
+    if not torch.isfinite(gradient).all():
+        raise NonFiniteError(_count("gradients of the energy", gradient.flatten(1).sum(1)))
+    return gradient
+
+
+def _check(values: Tensor, x: Tensor) -> None:
+    if values.shape != x.shape[:1]:
+        raise ValueError(
+            f"the energy returned shape {tuple(values.shape)} for {len(x)} points; "
+            f"it must return one number per point, shape ({len(x)},)"
+        )
+    if not torch.isfinite(values).all():
+        raise NonFiniteError(_count("energies", values))
+
+
+def _count(what: str, values: Tensor) -> str:
+    bad = int((~torch.isfinite(values)).sum())
+    return f"{bad} of {len(values)} {what} are not finite"

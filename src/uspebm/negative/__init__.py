@@ -1,0 +1,22 @@
+"""Negative phases: ways to stand in for the model's distribution by weighted points."""
+
+from .langevin import Langevin, LangevinInfo
+from .partition import Particles
+from .persistent_usp import PersistentUSP, PersistentUSPInfo
+from .quadrature import RiemannGrid, UniformImportance
+from .replay import Replay, ReplayState
+from .usp import USP, USPInfo
+
+__all__ = [
+    "USP",
+    "Langevin",
+    "LangevinInfo",
+    "Particles",
+    "PersistentUSP",
+    "PersistentUSPInfo",
+    "Replay",
+    "ReplayState",
+    "RiemannGrid",
+    "USPInfo",
+    "UniformImportance",
+]

@@ -1,0 +1,111 @@
+r"""The two moves of Uniform Support Partitioning, and the settings that shape them.
+
+USP seeks points that fill the support of q evenly,
+
+.. math:: \max_{u_i \in \Omega} \sum_i \log q(u_i)
+          \quad\text{subject to}\quad \|u_i - u_j\| \ge \epsilon,
+
+by alternating an *ascent* on the log-density with a *repulsion* of points that are too close.
+No projection onto the constraint is known in closed form, so nothing guarantees that it holds
+in the end: both methods report how far it does.
+"""
+
+from abc import ABC
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from ..domains import Box, draw
+from ..gradient import energy_gradient
+from ..types import Energy, NonFiniteError, Proposal
+from .neighbours import Crowd
+from .settings import at_least, positive
+
+CLEARANCE = 0.01
+"""Share of ε that a repelled point goes beyond what it needs, so that repulsion has an end."""
+
+
+class Particles(NamedTuple):
+    """The partition points, kept from update to update."""
+
+    points: Tensor
+    """``(particles, *event)``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Partition(ABC):
+    """Settings and moves that USP and PS-USP have in common.
+
+    Arguments:
+        domain: Ω; points are projected on it after every move.
+        particles: Number of points, n.
+        spacing: ε, the distance that points are to keep.
+        proposal: Where points start. Left out: uniform on the domain.
+        ascent_steps: Ascents per round, n_m.
+        repulsion_steps: Repulsions per round, n_r.
+        ascent_size: Factor of ∇E in an ascent. The paper gives none; 0.01 suits energies that
+            change by about one over a distance of 0.1. An ascent is never longer than ε.
+        repulsion_size: Longest repulsion. Left out, ε / 5: crowded points then part within a few
+            rounds without jumping over their neighbours. A point goes no further than it needs.
+    """
+
+    domain: Box
+    particles: int
+    spacing: float
+    proposal: Proposal | None = None
+    ascent_steps: int = 1
+    repulsion_steps: int = 1
+    ascent_size: float = 0.01
+    repulsion_size: float | None = None
+
+    def __post_init__(self) -> None:
+        at_least(
+            1,
+            particles=self.particles,
+            ascent_steps=self.ascent_steps,
+            repulsion_steps=self.repulsion_steps,
+        )
+        positive(spacing=self.spacing, ascent_size=self.ascent_size)
+        if self.repulsion_size is not None:
+            positive(repulsion_size=self.repulsion_size)
+
+    def init(self, generator: torch.Generator, dtype: torch.dtype = torch.float32) -> Particles:
+        """Points drawn from the proposal. To start elsewhere, write ``Particles(points)``."""
+        proposal = self.proposal or self.domain
+        return Particles(draw(proposal, self.particles, generator, dtype, self.domain))
+
+    def ascend(self, energy: Energy, u: Tensor) -> Tensor:
+        """One step of projected gradient ascent on log q."""
+        step = self.ascent_size * energy_gradient(energy, u)
+        length = step.flatten(1).norm(dim=1).clamp_min(self.spacing)
+        return self.domain.project(u - step * _column(self.spacing / length, u))
+
+    def repel(self, u: Tensor, crowd: Crowd, generator: torch.Generator) -> Tensor:
+        """One step of projected gradient ascent on the repulsion objective, normalised per point.
+
+        Coincident points have no direction: each is pushed along one of its own, drawn from the
+        generator, so that they part, and part alike for the same seed.
+        """
+        direction = crowd.gradient
+        if crowd.coincident.any():
+            tie = torch.randn(direction.shape, generator=generator, dtype=u.dtype, device=u.device)
+            direction = direction + tie * _column(crowd.coincident, direction)
+        norm = direction.norm(dim=1)
+        longest = self.spacing / 5 if self.repulsion_size is None else self.repulsion_size
+        needed = self.spacing * (1 + CLEARANCE) - crowd.nearest
+        length = needed.clamp_max(longest) / norm.where(norm > 0, torch.ones_like(norm))
+        return self.domain.project(u + (direction * _column(length, direction)).view_as(u))
+
+
+def _column(values: Tensor, like: Tensor) -> Tensor:
+    """One value per point, ready to multiply points like ``like``."""
+    return values.reshape(-1, *[1] * (like.dim() - 1))
+
+
+def checked(u: Tensor) -> Tensor:
+    """``u`` itself, if every coordinate is a finite number."""
+    if not torch.isfinite(u).all():
+        raise NonFiniteError("partition points stopped being finite numbers")
+    return u

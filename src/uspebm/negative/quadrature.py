@@ -1,0 +1,79 @@
+r"""Integration over the whole domain: exact in the limit, and hopeless in many dimensions.
+
+.. math:: \mathbb{E}_q[f] \approx \sum_i w_i f(u_i), \qquad w_i \propto e^{-E(u_i)}
+
+with :math:`u_i` uniform on :math:`\Omega` (self-normalised importance sampling) or on a regular
+grid (Riemann sum). Where the domain has many dimensions hardly any point falls where q lives
+(Kim & Ye, Prop. 1 and section 4.1): watch the effective sample size.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from ..domains import Box
+from ..gradient import energy_at
+from ..types import Energy, Nodes
+from .settings import Prototype, at_least, prototype
+
+
+class QuadratureInfo(NamedTuple):
+    """Nothing to report: the effective sample size is the trainer's to compute."""
+
+
+@dataclass(frozen=True)
+class UniformImportance:
+    """Self-normalised importance sampling from the uniform law on ``domain``.
+
+    Arguments:
+        domain: Ω.
+        nodes: Points drawn for every update.
+    """
+
+    domain: Box
+    nodes: int
+
+    def __post_init__(self) -> None:
+        at_least(1, nodes=self.nodes)
+
+    def init(self, generator: torch.Generator, dtype: torch.dtype = torch.float32) -> Prototype:
+        return prototype(self.domain.sample(1, generator, dtype))
+
+    def step(
+        self, energy: Energy, state: Prototype, generator: torch.Generator
+    ) -> tuple[Nodes, Prototype, QuadratureInfo]:
+        u = self.domain.sample(self.nodes, generator, state.like.dtype)
+        return Nodes(u, -energy_at(energy, u)), state, QuadratureInfo()
+
+
+class GridState(NamedTuple):
+    """The grid: made once, the same for every update."""
+
+    grid: Tensor
+    """``(cells ** dim, *event)``."""
+
+
+@dataclass(frozen=True)
+class RiemannGrid:
+    """Riemann sum over the midpoints of a regular grid. For one to three dimensions.
+
+    Arguments:
+        domain: Ω.
+        cells: Cells per axis.
+    """
+
+    domain: Box
+    cells: int
+
+    def __post_init__(self) -> None:
+        at_least(1, cells=self.cells)
+
+    def init(self, generator: torch.Generator, dtype: torch.dtype = torch.float32) -> GridState:
+        return GridState(self.domain.grid(self.cells, dtype, generator.device))
+
+    def step(
+        self, energy: Energy, state: GridState, generator: torch.Generator
+    ) -> tuple[Nodes, GridState, QuadratureInfo]:
+        return Nodes(state.grid, -energy_at(energy, state.grid)), state, QuadratureInfo()

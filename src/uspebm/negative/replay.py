@@ -1,0 +1,69 @@
+"""A replay buffer around Langevin chains.
+
+Chains start at samples kept from earlier updates; a share of them starts at the proposal
+again. The ends are written back to the slots the starts came from. The buffer converges to
+the data's distribution but does not make the chains mix (Kim & Ye, Fig. 3): it shares every
+bias of the sampler it wraps.
+
+References:
+    Du & Mordatch (2019); Tieleman (2008) for persistent chains.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from ..types import Energy, Nodes
+from .langevin import Langevin, LangevinInfo
+from .settings import at_least
+
+
+class ReplayState(NamedTuple):
+    """The buffer."""
+
+    buffer: Tensor
+    """``(capacity, *event)``."""
+
+
+@dataclass(frozen=True)
+class Replay:
+    """Chains of ``sampler`` that start at buffered samples.
+
+    Arguments:
+        sampler: Says how chains run and where new ones start.
+        capacity: Slots of the buffer, at least the number of chains.
+        refresh: Probability that a chain starts at the proposal again.
+    """
+
+    sampler: Langevin
+    capacity: int = 50_000
+    refresh: float = 0.05
+
+    def __post_init__(self) -> None:
+        at_least(1, capacity=self.capacity)
+        if self.capacity < self.sampler.chains:
+            raise ValueError(
+                f"capacity={self.capacity} must be at least chains={self.sampler.chains}: "
+                "every chain starts at a slot of its own"
+            )
+        if not 0.0 <= self.refresh <= 1.0:
+            raise ValueError(f"refresh={self.refresh} must be a probability")
+
+    def init(self, generator: torch.Generator, dtype: torch.dtype = torch.float32) -> ReplayState:
+        """A buffer filled from the proposal."""
+        return ReplayState(self.sampler.start(self.capacity, generator, dtype))
+
+    def step(
+        self, energy: Energy, state: ReplayState, generator: torch.Generator
+    ) -> tuple[Nodes, ReplayState, LangevinInfo]:
+        buffer, chains = state.buffer, self.sampler.chains
+        device = buffer.device
+        slots = torch.randperm(self.capacity, generator=generator, device=device)[:chains]
+        fresh = self.sampler.start(chains, generator, buffer.dtype)
+        restart = torch.rand(chains, generator=generator, device=device) < self.refresh
+        start = torch.where(restart.reshape(-1, *[1] * (fresh.dim() - 1)), fresh, buffer[slots])
+        x = self.sampler.run(energy, start, generator)
+        buffer[slots] = x
+        return Nodes(x, x.new_zeros(chains)), state, LangevinInfo(self.sampler.rho)

@@ -1,0 +1,71 @@
+r"""Uniform Support Partitioning: every point moves until none does.
+
+Kim & Ye (2022), section 5. The points are quadrature nodes of equal volume, hence the weights
+:math:`w_i \propto e^{-E(u_i)}`. For many points or a deep energy use
+:class:`~uspebm.PersistentUSP`.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+
+from ..gradient import energy_at
+from ..types import Energy, Nodes
+from .neighbours import Neighbours, smallest_distance
+from .partition import Particles, Partition, checked
+from .settings import at_least, positive
+
+
+class USPInfo(NamedTuple):
+    """Whether the points settled, and whether they keep their distance."""
+
+    rounds: int
+    """Rounds that were run."""
+    moved: float
+    """Mean distance that a point moved in the last of them."""
+    smallest: float
+    """Smallest distance between two points: the constraint holds where it is at least ε."""
+    violating: float
+    """Share of points that are closer than ε to another."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class USP(Partition):
+    """Alternates ascents and repulsions of all points, from where the last update left them.
+
+    Arguments, beside those of :class:`Partition`:
+        rounds: At most so many rounds for every update.
+        tolerance: Stops earlier once points move less than this share of ε in a round.
+    """
+
+    rounds: int = 1000
+    tolerance: float = 0.01
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_least(1, rounds=self.rounds)
+        positive(tolerance=self.tolerance)
+
+    def step(
+        self, energy: Energy, state: Particles, generator: torch.Generator
+    ) -> tuple[Nodes, Particles, USPInfo]:
+        u = state.points
+        alone = Neighbours(u.new_empty(0, self.domain.dim), self.spacing)
+        rounds, moved = 0, float("inf")
+        while rounds < self.rounds and moved >= self.tolerance * self.spacing:
+            before = u
+            for _ in range(self.ascent_steps):
+                u = self.ascend(energy, u)
+            for _ in range(self.repulsion_steps):
+                u = self.repel(u, alone.crowd(u.flatten(1)), generator)
+            moved = (u - before).flatten(1).norm(dim=1).mean().item()
+            rounds += 1
+        nearest = alone.crowd(checked(u).flatten(1)).nearest
+        info = USPInfo(
+            rounds=rounds,
+            moved=moved,
+            smallest=smallest_distance(u.flatten(1)),
+            violating=(nearest < self.spacing).double().mean().item(),
+        )
+        return Nodes(u, -energy_at(energy, u)), Particles(u), info

@@ -1,0 +1,8 @@
+"""Tests are deterministic, and two workers share two cores: one thread each."""
+
+import torch
+from hypothesis import settings
+
+torch.set_num_threads(1)
+settings.register_profile("uspebm", deadline=None, derandomize=True, max_examples=40)
+settings.load_profile("uspebm")

@@ -1,0 +1,153 @@
+"""Violations against brute force, and their push against autograd of the objective."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from uspebm.negative import neighbours
+from uspebm.negative.neighbours import Crowd, Neighbours, smallest_distance, within
+from uspebm.randomness import generator
+
+Search = Callable[[Tensor, Tensor, float], Crowd]
+
+
+def search(moving: Tensor, fixed: Tensor, spacing: float) -> Crowd:
+    return Neighbours(fixed, spacing).crowd(moving)
+
+
+def objective(moving: Tensor, fixed: Tensor, spacing: float) -> Tensor:
+    """Sum over i in Λ, j in Λ ∪ Γ, i ≠ j of min(|u_i − u_j|, ε), as written in the paper."""
+    total = moving.new_zeros(())
+    for i in range(len(moving)):
+        for j in range(len(moving)):
+            if i != j:
+                total = total + (moving[i] - moving[j]).norm().clamp_max(spacing)
+        for other in fixed:
+            total = total + (moving[i] - other).norm().clamp_max(spacing)
+    return total
+
+
+def cloud(n: int, d: int, seed: int, dtype: torch.dtype = torch.float64) -> Tensor:
+    return torch.rand(n, d, generator=generator(seed, "cloud"), dtype=dtype)
+
+
+def assert_is_the_objectives_gradient(find: Search) -> None:
+    for d, spacing in ((1, 0.05), (2, 0.3), (5, 0.8), (50, 2.6)):
+        moving, fixed = cloud(8, d, 0), cloud(12, d, 1)
+        leaf = moving.clone().requires_grad_()
+        (expected,) = torch.autograd.grad(objective(leaf, fixed, spacing), leaf)
+        assert expected.abs().max() > 0
+        torch.testing.assert_close(find(moving, fixed, spacing).gradient, expected)
+
+
+def test_the_push_is_the_objectives_gradient() -> None:
+    assert_is_the_objectives_gradient(search)
+
+
+@pytest.mark.parametrize(
+    "mutate",
+    [
+        lambda g, pairs: -g,
+        lambda g, pairs: g - pairs / 2,  # a pair inside Λ counted once
+        lambda g, pairs: g + 0.1 * g.abs(),  # a point repelled by itself, along an axis
+    ],
+    ids=["sign", "pairs counted once", "self-repulsion"],
+)
+def test_mutants_of_the_push_are_noticed(mutate: Callable[[Tensor, Tensor], Tensor]) -> None:
+    def mutant(moving: Tensor, fixed: Tensor, spacing: float) -> Crowd:
+        among_themselves = search(moving, fixed[:0], spacing).gradient
+        found = search(moving, fixed, spacing)
+        return found._replace(gradient=mutate(found.gradient, among_themselves))
+
+    with pytest.raises(AssertionError):
+        assert_is_the_objectives_gradient(mutant)
+
+
+@given(
+    st.integers(1, 40),
+    st.integers(0, 60),
+    st.integers(1, 6),
+    st.floats(0.01, 2.0),
+    st.integers(0, 10_000),
+    st.sampled_from([torch.float32, torch.float64]),
+    st.sampled_from([0.0, 1e3]),
+    st.sampled_from([7, 64, 4_000_000]),
+)
+def test_violations_are_those_of_brute_force(
+    m: int,
+    n: int,
+    d: int,
+    spacing: float,
+    seed: int,
+    dtype: torch.dtype,
+    far: float,
+    chunk: int,
+) -> None:
+    """Also far from the origin, where the matrix product has lost the digits; in any chunks."""
+    moving, fixed = cloud(m, d, seed, dtype) + far, cloud(n, d, seed + 1, dtype) + far
+    everyone = torch.cat([moving, fixed])
+    distance = torch.stack([(moving - other).norm(dim=1) for other in everyone], dim=1)
+    distance[range(m), range(m)] = float("inf")
+    before, neighbours.CHUNK = neighbours.CHUNK, chunk
+    try:
+        crowd = search(moving, fixed, spacing)
+    finally:
+        neighbours.CHUNK = before
+    assert torch.equal(crowd.nearest, distance.min(1).values.clamp_max(spacing))
+    assert not crowd.coincident.any()
+
+
+def test_rows_to_skip_repel_nobody() -> None:
+    points, old = cloud(20, 2, 0), torch.tensor([3, 7, 11])
+    moving = points[old] + 0.001
+    kept = torch.ones(20, dtype=torch.bool)
+    kept[old] = False
+    a = Neighbours(points, 0.4, skip=old).crowd(moving)
+    b = Neighbours(points[kept], 0.4).crowd(moving)
+    torch.testing.assert_close(a.gradient, b.gradient)
+    assert torch.equal(a.nearest, b.nearest)
+
+
+def test_no_point_is_repelled_by_itself() -> None:
+    lonely = torch.tensor([[0.0, 0.0], [5.0, 5.0]])
+    crowd = search(lonely, lonely[:0], 1.0)
+    assert torch.equal(crowd.gradient, torch.zeros(2, 2))
+    assert torch.equal(crowd.nearest, torch.ones(2))
+    assert not crowd.coincident.any()
+
+
+def test_coincident_points_are_marked() -> None:
+    moving = torch.tensor([[0.1, 0.1], [0.1, 0.1], [0.9, 0.9], [0.5, 0.5]])
+    fixed = torch.tensor([[0.9, 0.9]])
+    crowd = search(moving, fixed, 0.3)
+    assert crowd.coincident.tolist() == [True, True, True, False]
+    assert crowd.nearest.tolist() == pytest.approx([0.0, 0.0, 0.0, 0.3])
+    assert torch.isfinite(crowd.gradient).all()
+
+
+@given(st.permutations(range(9)))
+def test_permuting_points_permutes_the_result(order: list[int]) -> None:
+    moving, fixed = cloud(9, 3, 0), cloud(5, 3, 1)
+    a, b = search(moving, fixed, 0.7), search(moving[order], fixed, 0.7)
+    torch.testing.assert_close(a.gradient[order], b.gradient)
+    assert torch.equal(a.nearest[order], b.nearest)
+
+
+def test_the_filter_passes_few_pairs_in_vain() -> None:
+    a, b = cloud(100, 784, 0, torch.float32), cloud(400, 784, 1, torch.float32)
+    exact = torch.cdist(a.double(), b.double())
+    radius = exact.median().item()
+    passed, wanted = within(a, b, radius), exact < radius
+    assert (passed | ~wanted).all()
+    assert passed.sum() <= 1.01 * wanted.sum()
+
+
+def test_smallest_distance() -> None:
+    x = cloud(300, 3, 0)
+    expected = torch.pdist(x).min().item()
+    assert smallest_distance(x) == pytest.approx(expected)
+    assert smallest_distance(x[:1]) == float("inf")

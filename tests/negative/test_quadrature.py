@@ -1,0 +1,76 @@
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from uspebm import Box, GaussianMixture, Nodes, RiemannGrid, UniformImportance
+from uspebm.randomness import generator
+
+BOX = Box(-1.0, 1.0, (2,))
+Q = GaussianMixture(((-0.4, 0.1), (0.3, 0.0)), 0.2, (0.3, 0.7))
+
+
+def nodes_of(phase: UniformImportance | RiemannGrid, energy: object = Q, seed: int = 0) -> Nodes:
+    state = phase.init(generator(seed), torch.float64)
+    nodes, _, _ = phase.step(energy, state, generator(seed, "step"))  # type: ignore[arg-type]
+    return nodes
+
+
+def assert_integrates(nodes: Nodes, f: Tensor, exact: float) -> None:
+    """Self-normalised estimates are asymptotically normal; six of their own standard errors."""
+    w = nodes.log_weight.softmax(0)
+    estimate = (w * f).sum()
+    error = (w.square() * (f - estimate).square()).sum().sqrt()
+    assert abs(estimate.item() - exact) < 6 * error.item()
+
+
+def test_importance_weights_integrate() -> None:
+    grid = nodes_of(RiemannGrid(BOX, 500))
+    exact = (grid.log_weight.softmax(0) * grid.x[:, 0]).sum().item()
+    nodes = nodes_of(UniformImportance(BOX, 100_000))
+    assert_integrates(nodes, nodes.x[:, 0], exact)
+    for mutant in (
+        nodes._replace(log_weight=torch.zeros_like(nodes.log_weight)),
+        nodes._replace(log_weight=-nodes.log_weight),
+        nodes._replace(log_weight=1.1 * nodes.log_weight),
+    ):
+        with pytest.raises(AssertionError):
+            assert_integrates(mutant, mutant.x[:, 0], exact)
+
+
+def assert_second_order(mean_error: object) -> None:
+    errors = [mean_error(cells) for cells in (8, 16, 32)]  # type: ignore[operator]
+    orders = [math.log2(a / b) for a, b in zip(errors[:-1], errors[1:], strict=True)]
+    assert orders == pytest.approx([2.0, 2.0], abs=0.05), orders
+
+
+def test_the_grid_is_second_order_where_the_box_cuts_the_density() -> None:
+    """q ∝ e^{-3x} on [0, 1]: its mean is known, and the sum does not profit from decay."""
+    box = Box(0.0, 1.0, (1,))
+    exact = 1 / 3 - 1 / (math.exp(3) - 1)
+
+    def error(cells: int, shift: float = 0.0) -> float:
+        x = nodes_of(RiemannGrid(box, cells), lambda x: 3 * x[:, 0]).x[:, 0] - shift / cells
+        return abs(((-3 * x).softmax(0) * x).sum().item() - exact)
+
+    assert_second_order(error)
+    with pytest.raises(AssertionError):  # left ends instead of midpoints
+        assert_second_order(lambda cells: error(cells, shift=0.5))
+
+
+@given(st.floats(-1e3, 1e3))
+def test_a_constant_added_to_the_energy_changes_no_weight(c: float) -> None:
+    for phase in (UniformImportance(BOX, 50), RiemannGrid(BOX, 7)):
+        a = nodes_of(phase).log_weight.softmax(0)
+        b = nodes_of(phase, lambda x: Q(x) + c).log_weight.softmax(0)
+        torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-12)
+
+
+def test_bad_settings_are_refused() -> None:
+    with pytest.raises(ValueError, match="nodes=0"):
+        UniformImportance(BOX, 0)
+    with pytest.raises(ValueError, match="cells=-3"):
+        RiemannGrid(BOX, -3)

@@ -1,0 +1,91 @@
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.laws import assert_law
+from uspebm import Box, Gaussian
+from uspebm.domains import draw
+from uspebm.randomness import generator
+
+SQUARE = Box(-2.0, 2.0, shape=(2,))
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=3, max_size=3))
+def test_projection_is_the_nearest_point(x: list[float]) -> None:
+    box = Box((-1.0, 0.0, 2.0), (1.0, 0.5, 7.0))
+    point = torch.tensor([x], dtype=torch.float64)
+    projected = box.project(point)
+    assert box.contains(projected).all()
+    corners = torch.tensor([box.low, box.high], dtype=torch.float64)
+    gap = torch.relu(corners[0] - point) + torch.relu(point - corners[1])
+    torch.testing.assert_close((point - projected).abs(), gap)
+
+
+def test_samples_are_uniform_on_every_axis() -> None:
+    box = Box((-1.0, 0.0), (1.0, 5.0))
+    x = box.sample(50_000, generator(0), torch.float64)
+    assert_law(x[:, 0], lambda v: (v + 1) / 2)
+    assert_law(x[:, 1], lambda v: v / 5)
+    with pytest.raises(AssertionError):
+        assert_law(x[:, 1] * 0.98, lambda v: v / 5)
+
+
+def test_grid_is_made_of_midpoints() -> None:
+    grid = Box((0.0, 0.0), (1.0, 2.0)).grid(2)
+    expected = torch.tensor([[0.25, 0.5], [0.25, 1.5], [0.75, 0.5], [0.75, 1.5]])
+    torch.testing.assert_close(grid, expected)
+
+
+def test_volume() -> None:
+    box = Box((0.0, 0.0, -1.0), (1.0, 2.0, 2.0))
+    assert box.volume == 6.0
+    assert box.log_volume == pytest.approx(math.log(6.0))
+    assert Box(-1.0, 1.0, shape=(3, 256, 256)).log_volume == pytest.approx(196608 * math.log(2))
+
+
+def test_images_keep_their_shape() -> None:
+    box = Box(-1.0, 1.0, shape=(1, 4, 4))
+    x = box.sample(3, generator(0))
+    assert x.shape == (3, 1, 4, 4)
+    assert box.contains(x).tolist() == [True] * 3
+    assert not box.contains(x + 2.5).any()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"low": 1.0, "high": -1.0, "shape": (2,)}, "low=1.0 must be below high=-1.0"),
+        ({"low": 0.0, "high": math.inf, "shape": (2,)}, "high=inf"),
+        ({"low": 0.0, "high": 1.0}, "has no dimension"),
+        ({"low": (0.0, 0.0), "high": (1.0, 1.0, 1.0)}, "has no dimension"),
+        ({"low": (0.0, 0.0), "high": 1.0, "shape": (3,)}, "low has 2 values"),
+        ({"low": 0.0, "high": 1.0, "shape": (3, 0)}, "empty axis"),
+    ],
+)
+def test_bad_boxes_are_refused(arguments: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Box(**arguments)  # type: ignore[arg-type]
+
+
+def test_a_grid_in_many_dimensions_is_refused() -> None:
+    with pytest.raises(ValueError, match="784 dimensions"):
+        Box(-1.0, 1.0, shape=(784,)).grid(10)
+    with pytest.raises(ValueError, match="cells=0"):
+        SQUARE.grid(0)
+
+
+def test_a_proposal_outside_the_domain_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"proposal=Gaussian.* 100% of its points outside"):
+        draw(Gaussian((5.0, 5.0), 0.1), 100, generator(0), torch.float32, SQUARE)
+    with pytest.raises(ValueError, match="outside domain"):
+        draw(Box(-3.0, 3.0, shape=(2,)), 1000, generator(0), torch.float32, SQUARE)
+    with pytest.raises(ValueError, match=r"shape \(3,\)"):
+        draw(Gaussian((0.0, 0.0, 0.0)), 10, generator(0), torch.float32, SQUARE)
+
+
+def test_a_tail_outside_the_domain_is_projected() -> None:
+    x = draw(Gaussian((0.0, 0.0), 0.7), 2000, generator(0), torch.float32, SQUARE)
+    assert SQUARE.contains(x).all()
