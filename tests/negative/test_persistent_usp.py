@@ -76,6 +76,7 @@ def nearest_other(points: Tensor) -> Tensor:
 
 
 def settled_spacing(others: int | None) -> float:
+    """Median distance to the nearest other point, in units of ε, once a bowl has been filled."""
     phase = PersistentUSP(
         domain=Box(-1.0, 1.0, (2,)),
         particles=100,
@@ -84,19 +85,19 @@ def settled_spacing(others: int | None) -> float:
         nodes=100,
         rounds=10,
         others=others,
-        proposal=Box(-0.4, 0.4, (2,)),
+        ascent_size=0.001,
     )
     state = phase.init(generator(0), torch.float64)
-    for k in range(60):
-        _, state, _ = phase.step(flat, state, generator(k, "step"))
-    return nearest_other(state.points).min().item()
+    for k in range(100):
+        _, state, _ = phase.step(BOWL, state, generator(k, "step"))
+    return nearest_other(state.points).median().item() / phase.spacing
 
 
 def test_others_keep_the_active_points_off_the_rest() -> None:
     """With all others the spacing comes to hold; with none, points settle on top of them."""
-    assert settled_spacing(None) >= 0.1
-    assert settled_spacing(80) >= 0.1
-    assert settled_spacing(0) < 0.05
+    assert settled_spacing(None) > 0.9
+    assert settled_spacing(80) > 0.9
+    assert settled_spacing(0) < 0.75
 
 
 def test_with_every_other_drawn_sampling_equals_all() -> None:

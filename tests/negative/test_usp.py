@@ -45,10 +45,10 @@ def test_points_on_a_flat_energy_end_at_least_the_spacing_apart(
     assert_keeps_its_distance(USP(domain=UNIT, particles=n, spacing=spacing))
 
 
-def test_points_that_all_start_in_one_corner_spread() -> None:
-    corner = Box(0.0, 0.05, (2,))
+def test_points_that_all_start_in_one_place_spread() -> None:
+    crowd = Box(0.5, 0.55, (2,))
     n = packed(0.1, 0.4)
-    assert_keeps_its_distance(USP(domain=UNIT, particles=n, spacing=0.1, proposal=corner))
+    assert_keeps_its_distance(USP(domain=UNIT, particles=n, spacing=0.1, proposal=crowd))
 
 
 def test_attraction_instead_of_repulsion_is_noticed() -> None:
@@ -64,9 +64,7 @@ def test_attraction_instead_of_repulsion_is_noticed() -> None:
 def test_coincident_points_part_and_do_so_alike_for_one_seed() -> None:
     phase = USP(domain=UNIT, particles=10, spacing=0.1)
     start = torch.full((10, 2), 0.5)
-    ends = [
-        phase.step(flat, Particles(start.clone()), generator(seed))[0].x for seed in (0, 0, 1)
-    ]
+    ends = [phase.step(flat, Particles(start.clone()), generator(seed))[0].x for seed in (0, 0, 1)]
     assert torch.pdist(ends[0]).min() >= 0.1
     assert torch.equal(ends[0], ends[1])
     assert not torch.equal(ends[0], ends[2])
@@ -75,14 +73,16 @@ def test_coincident_points_part_and_do_so_alike_for_one_seed() -> None:
 def test_points_fill_the_highest_density_first_and_stop_moving() -> None:
     """On a Gaussian, n points at spacing ε fill a disc: its area is about that of n cells."""
     box, spacing, n = Box(-1.0, 1.0, (2,)), 0.1, 100
-    phase = USP(domain=box, particles=n, spacing=spacing, rounds=3000, ascent_size=2e-4)
+    phase = USP(
+        domain=box, particles=n, spacing=spacing, ascent_size=2e-3, rounds=2000, tolerance=0.03
+    )
     points, info = settle(phase, Gaussian((0.0, 0.0), 0.3))
-    assert info.rounds < 3000
+    assert info.rounds < 2000
     assert info.moved < phase.tolerance * spacing
     cell = math.sqrt(3) / 2 * spacing**2
     radius = math.sqrt(n * cell / math.pi)
-    assert points.norm(dim=1).max() < 1.25 * radius
-    assert info.smallest > 0.7 * spacing
+    assert points.norm(dim=1).max() < 1.4 * radius
+    assert info.smallest > 0.95 * spacing
 
 
 def test_a_number_of_rounds_is_kept() -> None:

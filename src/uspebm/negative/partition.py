@@ -76,9 +76,9 @@ class Partition(ABC):
         proposal = self.proposal or self.domain
         return Particles(draw(proposal, self.particles, generator, dtype, self.domain))
 
-    def ascend(self, energy: Energy, u: Tensor) -> Tensor:
-        """One step of projected gradient ascent on log q."""
-        step = self.ascent_size * energy_gradient(energy, u)
+    def ascend(self, energy: Energy, u: Tensor, shrink: float = 1.0) -> Tensor:
+        """One step of projected gradient ascent on log q, ``shrink`` times the usual size."""
+        step = shrink * self.ascent_size * energy_gradient(energy, u)
         length = step.flatten(1).norm(dim=1).clamp_min(self.spacing)
         return self.domain.project(u - step * _column(self.spacing / length, u))
 

@@ -94,10 +94,12 @@ class PersistentUSP(Partition):
                 if merged and not violates.all():
                     repelled[~violates] = self.ascend(energy, u[~violates])
                 u = repelled
-        points[active] = checked(u)
-        x = points[order[: self.nodes]]
+        fill = rest[: max(0, self.nodes - self.active)]
+        x = torch.cat([checked(u), points[fill]])[: self.nodes]
+        nodes = Nodes(x, -energy_at(energy, x))
+        points[active] = u
         info = PersistentUSPInfo(violates.double().mean().item(), crowd.nearest.min().item())
-        return Nodes(x, -energy_at(energy, x)), state, info
+        return nodes, state, info
 
     def _sample_others(
         self, points: Tensor, rest: Tensor, generator: torch.Generator

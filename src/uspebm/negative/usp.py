@@ -3,6 +3,10 @@ r"""Uniform Support Partitioning: every point moves until none does.
 Kim & Ye (2022), section 5. The points are quadrature nodes of equal volume, hence the weights
 :math:`w_i \propto e^{-E(u_i)}`. For many points or a deep energy use
 :class:`~uspebm.PersistentUSP`.
+
+Crowded points are pushed by ascents as much as by repulsions, and with steps of constant size
+they never come to rest. So the ascents of round k shrink as :math:`1 / (1 + k / 10)`: slowly
+enough to go any distance, and in the end repulsion has its way and the constraint holds.
 """
 
 from dataclasses import dataclass
@@ -13,8 +17,11 @@ import torch
 from ..gradient import energy_at
 from ..types import Energy, Nodes
 from .neighbours import Neighbours, smallest_distance
-from .partition import Particles, Partition, checked
+from .partition import CLEARANCE, Particles, Partition, checked
 from .settings import at_least, positive
+
+ANNEALING = 10
+"""Rounds after which ascents are half as long as at first."""
 
 
 class USPInfo(NamedTuple):
@@ -23,7 +30,7 @@ class USPInfo(NamedTuple):
     rounds: int
     """Rounds that were run."""
     moved: float
-    """Mean distance that a point moved in the last of them."""
+    """Largest distance that a point moved in the last of them."""
     smallest: float
     """Smallest distance between two points: the constraint holds where it is at least ε."""
     violating: float
@@ -36,11 +43,12 @@ class USP(Partition):
 
     Arguments, beside those of :class:`Partition`:
         rounds: At most so many rounds for every update.
-        tolerance: Stops earlier once points move less than this share of ε in a round.
+        tolerance: Stops earlier once no point moves further than this share of ε in a round. By
+            default, so little that no point can be in violation.
     """
 
     rounds: int = 1000
-    tolerance: float = 0.01
+    tolerance: float = CLEARANCE
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -55,11 +63,12 @@ class USP(Partition):
         rounds, moved = 0, float("inf")
         while rounds < self.rounds and moved >= self.tolerance * self.spacing:
             before = u
+            shrink = 1 / (1 + rounds / ANNEALING)
             for _ in range(self.ascent_steps):
-                u = self.ascend(energy, u)
+                u = self.ascend(energy, u, shrink)
             for _ in range(self.repulsion_steps):
                 u = self.repel(u, alone.crowd(u.flatten(1)), generator)
-            moved = (u - before).flatten(1).norm(dim=1).mean().item()
+            moved = (u - before).flatten(1).norm(dim=1).max().item()
             rounds += 1
         nearest = alone.crowd(checked(u).flatten(1)).nearest
         info = USPInfo(

@@ -1,0 +1,84 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from uspebm.cli import main
+from uspebm.experiments import demo
+from uspebm.runlog import rows
+
+
+def test_help_names_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["--help"])
+    assert stopped.value.code == 0
+    assert "demo" in capsys.readouterr().out
+
+
+def test_a_short_demo_writes_what_it_promises(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["demo", "--out", str(tmp_path), "--steps", "3"]) == 0
+    results = json.loads((tmp_path / "results.json").read_text())
+    for method in ("ps_usp", "srlmc"):
+        assert set(results[method]) >= {"kl", "mode_mass", "ood_share", "seconds"}
+        assert len(results[method]["mode_mass"]) == 6
+        assert sum(results[method]["mode_mass"]) == pytest.approx(1.0)
+        steps = [r["step"] for r in rows(tmp_path / "metrics.jsonl") if r["method"] == method]
+        assert steps == [1, 2, 3]
+    assert (tmp_path / "demo.png").stat().st_size > 10_000
+    out = capsys.readouterr().out
+    assert "KL(p‖q)" in out
+    assert "smaller than the paper" in out.replace("\n", " ")
+
+
+def interrupted_demo(out: Path, signum: signal.Signals) -> int:
+    command = [sys.executable, "-m", "uspebm", "demo", "--out", str(out), "--steps", "40"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline().startswith("ps_usp 1/40")
+        child.send_signal(signum)
+        rest = child.stdout.read()
+    if signum == signal.SIGINT:
+        assert "The same command resumes it" in rest.replace("\n", " ")
+    return child.returncode
+
+
+def test_ctrl_c_leaves_a_checkpoint_and_the_same_command_resumes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert interrupted_demo(tmp_path, signal.SIGINT) == 130
+    assert list((tmp_path / "ps_usp").glob("step-*.ckpt"))
+    assert main(["demo", "--out", str(tmp_path), "--steps", "20"]) == 2
+    assert "unfinished run with other settings" in capsys.readouterr().err
+    assert main(["demo", "--out", str(tmp_path), "--steps", "40"]) == 0
+    assert "resuming at update" in capsys.readouterr().out
+    steps = [r["step"] for r in rows(tmp_path / "metrics.jsonl") if r["method"] == "ps_usp"]
+    assert steps == list(range(1, 41))
+    assert not (tmp_path / "ps_usp").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--steps", "0"], "--steps 0 must be at least 1"),
+        (["--out", "/dev/null/x"], "/dev/null"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["demo", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert message in error
+
+
+def test_the_demo_starts_everything_in_the_rightmost_mode() -> None:
+    assert max(demo.MODES)[0] == demo.RIGHTMOST.mean[0] == 1.0
+    assert demo.PS_USP.proposal == demo.SRLMC.sampler.proposal == demo.RIGHTMOST
