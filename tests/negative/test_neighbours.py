@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from uspebm.negative import neighbours
-from uspebm.negative.neighbours import Crowd, Neighbours, smallest_distance, within
+from uspebm.negative.neighbours import Crowd, Neighbours, smallest_distance
 from uspebm.randomness import generator
 
 Search = Callable[[Tensor, Tensor, float], Crowd]
@@ -137,13 +137,78 @@ def test_permuting_points_permutes_the_result(order: list[int]) -> None:
     assert torch.equal(a.nearest[order], b.nearest)
 
 
-def test_the_filter_passes_few_pairs_in_vain() -> None:
-    a, b = cloud(100, 784, 0, torch.float32), cloud(400, 784, 1, torch.float32)
-    exact = torch.cdist(a.double(), b.double())
-    radius = exact.median().item()
-    passed, wanted = within(a, b, radius), exact < radius
-    assert (passed | ~wanted).all()
-    assert passed.sum() <= 1.01 * wanted.sum()
+def brute_force(moving: Tensor, fixed: Tensor, spacing: float) -> Crowd:
+    """Every pair, by differences, in float64."""
+    moving, everyone = moving.double(), torch.cat([moving, fixed]).double()
+    offset = moving.unsqueeze(1) - everyone
+    distance = offset.norm(dim=2)
+    distance[range(len(moving)), range(len(moving))] = float("inf")
+    pull = torch.where((distance < spacing) & (distance > 0), 1 / distance, 0.0)
+    pull[:, : len(moving)] *= 2
+    return Crowd(
+        (offset * pull.unsqueeze(2)).sum(1),
+        distance.min(1).values.clamp_max(spacing),
+        (distance == 0).any(1),
+    )
+
+
+def assert_same_crowd(found: Crowd, exact: Crowd, tolerance: float) -> None:
+    torch.testing.assert_close(
+        found.gradient.double(), exact.gradient, atol=tolerance, rtol=tolerance
+    )
+    torch.testing.assert_close(
+        found.nearest.double(), exact.nearest, atol=tolerance, rtol=tolerance
+    )
+    assert torch.equal(found.coincident, exact.coincident)
+
+
+def follow(
+    neighbours: Neighbours, moving: Tensor, fixed: Tensor, spacing: float, move: str, seed: int
+) -> None:
+    """Move points for many rounds, in ways meant to catch a list that has become stale."""
+    tolerance = 1e-9 if moving.dtype == torch.float64 else 2e-3
+    for k in range(12):
+        assert_same_crowd(neighbours.crowd(moving), brute_force(moving, fixed, spacing), tolerance)
+        draws = generator(seed, "move", k)
+        noise = torch.randn(moving.shape, generator=draws, dtype=moving.dtype)
+        if move == "jitter":
+            moving = moving + 0.05 * spacing * noise
+        elif move == "leap":  # one point lands beside a fixed one, far from where it was
+            moving = moving.clone()
+            moving[k % len(moving)] = fixed[k % len(fixed)] + 0.01 * spacing * noise[0]
+        elif move == "land":  # exactly on a fixed one
+            moving = moving.clone()
+            moving[k % len(moving)] = fixed[k % len(fixed)]
+        else:  # creep towards a fixed point, a little at a time
+            moving = moving + 0.1 * (fixed[: len(moving)] - moving)
+
+
+@pytest.mark.parametrize("move", ["jitter", "leap", "land", "creep"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize(("d", "spacing"), [(2, 0.1), (3, 0.3), (60, 2.9), (200, 5.5)])
+def test_lists_miss_nothing_however_points_move(
+    move: str, dtype: torch.dtype, d: int, spacing: float
+) -> None:
+    moving, fixed = cloud(15, d, 0, dtype), cloud(400, d, 1, dtype)
+    follow(Neighbours(fixed, spacing), moving, fixed, spacing, move, seed=d)
+
+
+def test_a_list_that_is_never_renewed_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(neighbours._Lists, "outdated", lambda *_: False)
+    moving, fixed = cloud(15, 60, 0), cloud(400, 60, 1)
+    with pytest.raises(AssertionError):
+        follow(Neighbours(fixed, 2.9), moving, fixed, 2.9, "leap", seed=0)
+
+
+def test_a_bound_that_forgets_the_movement_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def still(lists: neighbours._Lists, moving: Tensor) -> tuple[Tensor, Tensor]:
+        near = lists._bound < lists._spacing
+        return lists._i[near], lists._j[near]
+
+    monkeypatch.setattr(neighbours._Lists, "near", still)
+    moving, fixed = cloud(15, 60, 0), cloud(400, 60, 1)
+    with pytest.raises(AssertionError):
+        follow(Neighbours(fixed, 2.9), moving, fixed, 2.9, "creep", seed=0)
 
 
 def test_smallest_distance() -> None:
