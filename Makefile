@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: setup demo test format clean
+.PHONY: help setup demo test format clean
 .DEFAULT_GOAL := help
 
 help:

@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.optim.lr_scheduler import CosineAnnealingLR
 
 from tests.phases import BOX, PHASES
@@ -30,12 +31,14 @@ PS_USP = PHASES["ps-usp"]
 DATA = BOX.sample(40, generator(0, "data"))
 
 
-def start(phase: Any = PS_USP, seed: int = 3, width: int = 16) -> TrainState:
+def start(
+    phase: Any = PS_USP, seed: int = 3, width: int = 16, optimizer: Any = torch.optim.Adam
+) -> TrainState:
     torch.manual_seed(seed)
     net = MLP(2, width=width)
-    optimizer = torch.optim.Adam(net.parameters(), 1e-2)
-    scheduler = CosineAnnealingLR(optimizer, 10)
-    return TrainState.start(net, phase, optimizer, scheduler=scheduler, seed=seed)
+    descent = optimizer(net.parameters(), lr=1e-2)
+    scheduler = CosineAnnealingLR(descent, 10)
+    return TrainState.start(net, phase, descent, scheduler=scheduler, seed=seed)
 
 
 def run(state: TrainState, steps: int, phase: Any = PS_USP) -> TrainState:
@@ -66,7 +69,9 @@ def test_ten_steps_equal_four_and_six_after_a_restart(phase: Any, tmp_path: Path
     assert_same(run(resumed, 10, phase), straight)
 
 
-@pytest.mark.parametrize("forgotten", ["optimizer", "scheduler", "negative", "average", "step"])
+@pytest.mark.parametrize(
+    "forgotten", ["module", "optimizer", "scheduler", "negative", "average", "step"]
+)
 def test_forgetting_any_part_is_noticed(forgotten: str, tmp_path: Path) -> None:
     straight = run(start(), 10)
     save(run(start(), 4), tmp_path)
@@ -124,10 +129,11 @@ def test_code_in_a_checkpoint_is_not_run(tmp_path: Path) -> None:
     ("other", "message"),
     [
         (lambda: start(width=8), r"weights: net\..* but the state given has"),
-        (lambda: start(PHASES["replay"]), "negative phase: only the"),
+        (lambda: start(PHASES["replay"]), "was made with Particles, the state given has Replay"),
+        (lambda: start(optimizer=torch.optim.SGD), "was made with Adam, the state given has SGD"),
         (lambda: start(seed=4), "was made with seed=3, not 4"),
     ],
-    ids=["network", "phase", "seed"],
+    ids=["network", "phase", "optimizer", "seed"],
 )
 def test_a_checkpoint_of_another_run_is_refused_and_changes_nothing(
     other: Callable[[], TrainState], message: str, tmp_path: Path
@@ -145,6 +151,9 @@ def test_foreign_files_are_refused(tmp_path: Path) -> None:
         load(start(), path)
     torch.save({"weights": torch.zeros(1)}, path)
     with pytest.raises(CheckpointError, match="not a checkpoint of uspebm"):
+        load(start(), path)
+    torch.save({"format": 1, "step": 3}, path)
+    with pytest.raises(CheckpointError, match="lacks average, engine"):
         load(start(), path)
     torch.save({"format": 99}, path)
     with pytest.raises(CheckpointError, match="format 99"):
@@ -189,20 +198,22 @@ def test_a_kill_at_any_file_operation_leaves_a_good_checkpoint(tmp_path: Path) -
         state = start()
         save(run(state, 1), folder)
         run(state, 2)
+        saved = {1: tensors(run(start(), 1)), 2: tensors(state), 3: tensors(run(start(), 3))}
         child = os.fork()
         if child == 0:
-            with pytest.MonkeyPatch.context() as patch:
-                file_operations(patch, die_at, lambda: os._exit(9))
-                save(state, folder)
-                run_to_three = start()
-                load(run_to_three, checkpoints(folder)[-1])
-                run_to_three.step = 3
-                save(run_to_three, folder)
-            os._exit(0)
-        os.waitpid(child, 0)
+            try:
+                with pytest.MonkeyPatch.context() as patch:
+                    file_operations(patch, die_at, lambda: os._exit(9))
+                    save(state, folder)
+                    save(run(state, 3), folder)
+            finally:
+                os._exit(0)
+        _, status = os.waitpid(child, 0)
+        assert os.waitstatus_to_exitcode(status) in (0, 9)
         resumed = start()
         assert resume(resumed, folder)
-        assert resumed.step in (1, 2, 3)
+        for a, b in zip(tensors(resumed), saved[resumed.step], strict=True):
+            assert torch.equal(a, b)
 
 
 SAVING_CHILD = """
@@ -274,8 +285,7 @@ def test_checkpointed_saves_at_the_end_and_on_break(tmp_path: Path) -> None:
 def test_checkpointed_saves_every_so_often(tmp_path: Path) -> None:
     state = start()
     for record in checkpointed(records(state, 4), state, tmp_path, seconds=0.0):
-        if record.step > 1:
-            assert checkpoints(tmp_path)[-1].name == f"step-{record.step - 1:09d}.ckpt"
+        assert checkpoints(tmp_path)[-1].name == f"step-{record.step:09d}.ckpt"
 
 
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
@@ -283,10 +293,18 @@ def test_an_interrupt_waits_for_the_update_and_saves(
     signum: signal.Signals, tmp_path: Path
 ) -> None:
     straight, state = run(start(), 10), start()
-    with pytest.raises(KeyboardInterrupt):
-        for record in checkpointed(records(state), state, tmp_path):
+
+    def interrupted() -> Iterator[Record]:
+        for record in records(state):
             if record.step == 4:
                 os.kill(os.getpid(), signum)
+            yield record
+
+    seen = []
+    with pytest.raises(KeyboardInterrupt):
+        for record in checkpointed(interrupted(), state, tmp_path):
+            seen.append(record.step)  # noqa: PERF401
+    assert seen == [1, 2, 3, 4]
     resumed = start()
     assert resume(resumed, tmp_path)
     assert resumed.step == 4
@@ -305,6 +323,89 @@ def test_a_divergence_is_saved(tmp_path: Path) -> None:
         for _ in checkpointed(diverging(), state, tmp_path):
             pass
     assert checkpoints(tmp_path)[-1].name == "step-000000003.ckpt"
+
+
+def test_another_error_saves_what_there_is(tmp_path: Path) -> None:
+    state = start()
+
+    def failing() -> Iterator[Record]:
+        yield from records(state, 3)
+        raise ValueError("the data loader broke")
+
+    with pytest.raises(ValueError, match="loader"):
+        for _ in checkpointed(failing(), state, tmp_path):
+            pass
+    assert checkpoints(tmp_path)[-1].name == "step-000000003.ckpt"
+
+
+def test_a_divergence_leaves_a_state_that_evaluates(tmp_path: Path) -> None:
+    """A step that ruins the weights shows only in the update after it; both are taken back."""
+    torch.manual_seed(0)
+    net = MLP(2, width=16)
+    optimizer = torch.optim.SGD(net.parameters(), 1e-3)
+    state = TrainState.start(net, PS_USP, optimizer)
+    with pytest.raises(DivergedError, match="update 5"):
+        for record in checkpointed(records(state), state, tmp_path):
+            if record.step == 3:
+                optimizer.param_groups[0]["lr"] = 1e30
+    assert state.step == 3
+    resumed = TrainState.start(net, PS_USP, torch.optim.SGD(net.parameters(), 1e-3))
+    assert resume(resumed, tmp_path)
+    assert resumed.step == 3
+    assert torch.isfinite(resumed.module(DATA)).all()
+
+
+def test_a_folder_with_a_longer_run_is_not_overwritten(tmp_path: Path) -> None:
+    save(run(start(), 6), tmp_path)
+    state = start()
+    with pytest.raises(CheckpointError, match="ahead of the state, which is at step 0"):
+        next(checkpointed(records(state), state, tmp_path))
+    assert [p.name for p in checkpoints(tmp_path)] == ["step-000000006.ckpt"]
+
+
+def test_a_checkpoint_just_written_is_never_dropped(tmp_path: Path) -> None:
+    for step in (5, 6, 3):
+        save(run(start(), step), tmp_path)
+    assert [p.name for p in checkpoints(tmp_path)] == ["step-000000003.ckpt", "step-000000006.ckpt"]
+
+
+def test_the_second_interrupt_does_not_wait(tmp_path: Path) -> None:
+    state = start()
+
+    def interrupted_twice() -> Iterator[Record]:
+        yield from records(state, 2)
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
+        yield from records(state, 3)
+
+    with pytest.raises(KeyboardInterrupt):
+        for _ in checkpointed(interrupted_twice(), state, tmp_path):
+            pass
+    assert state.step == 2
+    assert not checkpoints(tmp_path)
+
+
+def test_numbers_of_numpy_can_be_read_back(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    net = MLP(2, width=16)
+    state = TrainState.start(net, PS_USP, torch.optim.Adam(net.parameters(), np.float64(1e-3)))
+    load(state, save(run(state, 1), tmp_path))
+    assert type(state.optimizer.param_groups[0]["lr"]) is float
+
+
+def test_a_module_that_draws_resumes_exactly(tmp_path: Path) -> None:
+    def dropping() -> TrainState:
+        torch.manual_seed(0)
+        net = nn.Sequential(nn.Linear(2, 16), nn.Dropout(0.3), nn.Linear(16, 1), nn.Flatten(0))
+        return TrainState.start(net, PS_USP, torch.optim.Adam(net.parameters(), 1e-2))
+
+    straight = run(dropping(), 6)
+    save(run(dropping(), 2), tmp_path)
+    torch.manual_seed(77)
+    resumed = dropping()
+    torch.manual_seed(78)
+    resume(resumed, tmp_path)
+    assert_same(run(resumed, 6), straight)
 
 
 # -- snapshots ---------------------------------------------------------------------------------

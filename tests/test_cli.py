@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from uspebm import MLP, load_snapshot
 from uspebm.cli import main
 from uspebm.experiments import demo
 from uspebm.runlog import rows
@@ -33,6 +34,11 @@ def test_a_short_demo_writes_what_it_promises(
     assert (tmp_path / "demo.png").stat().st_size > 10_000
     out = capsys.readouterr().out
     assert "KL(p‖q)" in out
+    for method in demo.METHODS:
+        load_snapshot(MLP(2, width=128), tmp_path / f"{method}.safetensors")
+    assert main(["demo", "--out", str(tmp_path), "--steps", "2"]) == 2  # not over a finished run
+    assert "holds a run with other settings" in capsys.readouterr().err
+    assert main(["demo", "--out", str(tmp_path), "--steps", "2", "--fresh"]) == 0
     assert "smaller than the paper" in out.replace("\n", " ")
 
 
@@ -45,7 +51,7 @@ def interrupted_demo(out: Path, signum: signal.Signals) -> int:
         child.send_signal(signum)
         rest = child.stdout.read()
     if signum == signal.SIGINT:
-        assert "The same command resumes it" in rest.replace("\n", " ")
+        assert f"Resume with: uspebm demo --out {out}" in rest.replace("\n", "")
     return child.returncode
 
 
@@ -67,7 +73,9 @@ def test_ctrl_c_leaves_a_checkpoint_and_the_same_command_resumes(
     ("arguments", "message"),
     [
         (["--steps", "0"], "--steps 0 must be at least 1"),
+        (["--seed", "99999999999999999999"], "must be between 0 and 4294967295"),
         (["--out", "/dev/null/x"], "/dev/null"),
+        (["--out", "/dev/null"], "is a file; choose a folder"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tests.laws import assert_law
 from uspebm import Box, Gaussian
-from uspebm.domains import draw
+from uspebm.domains import check_proposal, draw
 from uspebm.randomness import generator
 
 SQUARE = Box(-2.0, 2.0, shape=(2,))
@@ -63,6 +63,7 @@ def test_images_keep_their_shape() -> None:
         ({"low": (0.0, 0.0), "high": (1.0, 1.0, 1.0)}, "has no dimension"),
         ({"low": (0.0, 0.0), "high": 1.0, "shape": (3,)}, "low has 2 values"),
         ({"low": 0.0, "high": 1.0, "shape": (3, 0)}, "empty axis"),
+        ({"low": 0.0, "high": 1.0, "shape": 2}, "shape=2 must be a tuple"),
     ],
 )
 def test_bad_boxes_are_refused(arguments: dict[str, object], message: str) -> None:
@@ -79,13 +80,16 @@ def test_a_grid_in_many_dimensions_is_refused() -> None:
 
 def test_a_proposal_outside_the_domain_is_refused() -> None:
     with pytest.raises(ValueError, match=r"proposal=Gaussian.* 100% of its points outside"):
-        draw(Gaussian((5.0, 5.0), 0.1), 100, generator(0), torch.float32, SQUARE)
+        check_proposal(Gaussian((5.0, 5.0), 0.1), generator(0), torch.float32, SQUARE)
     with pytest.raises(ValueError, match="outside domain"):
-        draw(Box(-3.0, 3.0, shape=(2,)), 1000, generator(0), torch.float32, SQUARE)
+        check_proposal(Box(-3.0, 3.0, shape=(2,)), generator(0), torch.float32, SQUARE)
     with pytest.raises(ValueError, match=r"shape \(3,\)"):
-        draw(Gaussian((0.0, 0.0, 0.0)), 10, generator(0), torch.float32, SQUARE)
+        check_proposal(Gaussian((0.0, 0.0, 0.0)), generator(0), torch.float32, SQUARE)
 
 
 def test_a_tail_outside_the_domain_is_projected() -> None:
-    x = draw(Gaussian((0.0, 0.0), 0.7), 2000, generator(0), torch.float32, SQUARE)
+    q0 = Gaussian((0.0, 0.0), 0.7)
+    check_proposal(q0, generator(0), torch.float32, SQUARE)
+    x = draw(q0, 2000, generator(0), torch.float32, SQUARE)
     assert SQUARE.contains(x).all()
+    assert SQUARE.share_outside(q0.sample(2000, generator(0))) > 0

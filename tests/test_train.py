@@ -164,10 +164,10 @@ def test_a_divergence_stops_loudly_with_a_good_state() -> None:
     ) as caught:
         list(fit(state, phase, data, batch_size=5, steps=10))
     assert caught.value.state is state
-    assert state.step == 1
+    assert state.step == 0  # the update that led there is taken back
+    assert net.weight.item() == 0.0
     assert isinstance(state.negative, Particles)
     assert torch.isfinite(state.negative.points).all()
-    assert torch.isfinite(net.weight)
 
 
 def test_an_infinite_loss_says_step_loss_and_effective_sample_size() -> None:
@@ -195,6 +195,22 @@ def test_bad_settings_are_refused() -> None:
         next(fit(state, phase, TARGET, batch_size=0, steps=1))
     with pytest.raises(ValueError, match="batch_size=8 is more than the 5 data points"):
         next(fit(state, phase, torch.zeros(5, 1), batch_size=8, steps=1))
+    with pytest.raises(ValueError, match=r"clip_norm=-1\.0"):
+        next(fit(state, phase, TARGET, batch_size=5, steps=1, clip_norm=-1.0))
+    with pytest.raises(ValueError, match="steps=-5"):
+        next(fit(state, phase, TARGET, batch_size=5, steps=-5))
+    with pytest.raises(ValueError, match=r"data is torch.uint8 of shape \(9, 1\)"):
+        next(fit(state, phase, torch.zeros(9, 1, dtype=torch.uint8), batch_size=5, steps=1))
+    with pytest.raises(ValueError, match="data is of type list"):
+        next(fit(state, phase, [1.0], batch_size=5, steps=1))  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"points of shape \(3,\)"):
+        next(fit(state, phase, torch.zeros(9, 3), batch_size=5, steps=1))
+    with pytest.raises(ValueError, match="100% of the data lies outside"):
+        next(fit(state, phase, torch.full((9, 1), 50.0), batch_size=5, steps=1))
+    with pytest.raises(ValueError, match="has no parameters"):
+        TrainState.start(nn.Identity(), phase, optimizer)
+    with pytest.raises(ValueError, match="not the module's"):
+        TrainState.start(MLP(1), phase, optimizer)
     with pytest.raises(ValueError, match="NaN or infinite"):
         next(fit(state, phase, torch.full((5, 1), float("nan")), batch_size=5, steps=1))
     with pytest.raises(ValueError, match=r"average_decay=1\.0"):

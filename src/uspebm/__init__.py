@@ -1,6 +1,13 @@
 """Energy-based models whose density can be trusted, by uniform support partitioning."""
 
-from .checkpoint import checkpointed, resume, save
+from .checkpoint import (
+    CheckpointError,
+    checkpointed,
+    load_snapshot,
+    resume,
+    save,
+    save_snapshot,
+)
 from .density import grid_density
 from .domains import Box
 from .energies import MLP, Conv, Gaussian, GaussianMixture, Reconstruction
@@ -23,6 +30,7 @@ __all__ = [
     "MLP",
     "USP",
     "Box",
+    "CheckpointError",
     "Conv",
     "DivergedError",
     "Energy",
@@ -44,7 +52,9 @@ __all__ = [
     "effective_sample_size",
     "fit",
     "grid_density",
+    "load_snapshot",
     "mle_surrogate",
     "resume",
     "save",
+    "save_snapshot",
 ]

@@ -5,6 +5,7 @@ kept. A *snapshot* holds weights alone, small enough to keep many. Neither can r
 is loaded: checkpoints are read by torch's weights-only reader, snapshots are safetensors.
 """
 
+import copy
 import signal
 import threading
 import time
@@ -21,10 +22,14 @@ import torch
 from torch import Tensor, nn
 
 from .files import remove_unfinished, whole_file
-from .train import DivergedError, Record, TrainState
+from .train import Record, TrainState
 
 FORMAT = 1
 KEPT = 2
+PARTS = {
+    *("step", "seed", "engine", "kinds", "negative"),
+    *("module", "average", "optimizer", "scheduler"),
+}
 
 
 class CheckpointError(RuntimeError):
@@ -34,24 +39,46 @@ class CheckpointError(RuntimeError):
 def save(state: TrainState, folder: Path | str) -> Path:
     """Write a checkpoint into ``folder`` and drop all but the last two."""
     folder = Path(folder)
+    learned = state.learned()
     content = {
+        **learned,
         "format": FORMAT,
-        "step": state.step,
         "seed": state.seed,
-        "module": state.module.state_dict(),
-        "average": state.average.state_dict(),
-        "optimizer": state.optimizer.state_dict(),
-        "scheduler": None if state.scheduler is None else state.scheduler.state_dict(),
+        "engine": state.engine,
+        "kinds": _kinds(state),
+        "optimizer": _plain(learned["optimizer"]),
+        "scheduler": _plain(learned["scheduler"]),
         "negative": _fields(state.negative),
     }
-    path = folder / f"step-{state.step:09d}.ckpt"
+    path = _path(folder, state.step)
     with whole_file(path) as file:
         torch.save(content, file)
     # Only now: until the new one is whole on disk, the old ones are what there is.
     remove_unfinished(folder)
-    for old in checkpoints(folder)[:-KEPT]:
+    for old in [p for p in checkpoints(folder) if p != path][: -(KEPT - 1)]:
         old.unlink()
     return path
+
+
+def _kinds(state: TrainState) -> list[str]:
+    """Of what classes the parts are, to tell the checkpoint of another run."""
+    parts = (state.optimizer, state.scheduler, state.negative)
+    return [type(part).__name__ for part in parts]
+
+
+def _plain(value: Any) -> Any:
+    """``value`` without numpy's numbers, which the weights-only reader would refuse."""
+    if isinstance(value, dict):
+        return {k: _plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(_plain(v) for v in value)
+    if hasattr(value, "item") and not isinstance(value, Tensor):
+        return value.item()
+    return value
+
+
+def _path(folder: Path | str, step: int) -> Path:
+    return Path(folder) / f"step-{step:09d}.ckpt"
 
 
 def checkpoints(folder: Path | str) -> list[Path]:
@@ -99,6 +126,8 @@ def _read(path: Path) -> dict[str, Any]:
         raise CheckpointError(
             f"checkpoint {path} has format {content['format']}; this version reads {FORMAT}"
         )
+    if missing := PARTS - content.keys():
+        raise CheckpointError(f"checkpoint {path} lacks {', '.join(sorted(missing))}")
     return content
 
 
@@ -106,24 +135,22 @@ def _restore(state: TrainState, content: dict[str, Any], path: Path) -> None:
     # Everything is compared before anything is changed: no half-restored state.
     _same_shapes(state.module.state_dict(), content["module"], f"{path}: weights")
     _same_shapes(state.average.state_dict(), content["average"], f"{path}: averaged weights")
+    for mine, saved in zip(_kinds(state), content["kinds"], strict=True):
+        if mine != saved:
+            raise CheckpointError(f"{path} was made with {saved}, the state given has {mine}")
     _same_shapes(_fields(state.negative), content["negative"], f"{path}: negative phase")
-    if (state.scheduler is None) != (content["scheduler"] is None):
-        held = "no" if content["scheduler"] is None else "a"
-        raise CheckpointError(f"{path} holds {held} scheduler; the state given is different")
     if state.seed != content["seed"]:
         raise CheckpointError(f"{path} was made with seed={content['seed']}, not {state.seed}")
+    before = copy.deepcopy(state.learned())
     try:
-        state.optimizer.load_state_dict(content["optimizer"])
-    except ValueError as error:
-        raise CheckpointError(f"{path}: optimizer: {error}") from error
-    state.module.load_state_dict(content["module"])
-    state.average.load_state_dict(content["average"])
-    if state.scheduler is not None:
-        state.scheduler.load_state_dict(content["scheduler"])
+        state.restore(content)
+    except (ValueError, KeyError) as error:  # groups of parameters that do not fit
+        state.restore(before)
+        raise CheckpointError(f"{path}: {error}") from error
     device = next(state.module.parameters()).device
     kind = type(state.negative)
     state.negative = kind(**{k: v.to(device) for k, v in content["negative"].items()})
-    state.step = content["step"]
+    state.engine = content["engine"]
 
 
 def _fields(negative: tuple[Any, ...]) -> dict[str, Tensor]:
@@ -149,10 +176,16 @@ def checkpointed(
 ) -> Iterator[Record]:
     """Pass ``records`` on, saving ``state`` every so many seconds and whenever the loop ends.
 
-    It ends well after the last record, a ``break`` of the caller's, or a divergence. Ctrl-C and
-    a termination signal wait for the update under way, save, and raise KeyboardInterrupt; a second
-    Ctrl-C does not wait, and leaves the last checkpoint.
+    It ends after the last record, on a ``break`` of the caller's, or on an error. Ctrl-C and a
+    termination signal wait for the update under way, save, and raise KeyboardInterrupt; a second
+    one does not wait, and leaves the last checkpoint.
     """
+    found = checkpoints(folder)
+    if found and found[-1] > _path(folder, state.step):
+        raise CheckpointError(
+            f"{found[-1]} is ahead of the state, which is at step {state.step}: "
+            "resume it, or choose another folder"
+        )
     saved_step, saved_at = -1, time.monotonic()
 
     def keep() -> None:
@@ -161,23 +194,27 @@ def checkpointed(
             save(state, folder)
         saved_step, saved_at = state.step, time.monotonic()
 
-    with _patient_interrupt() as interrupted:
-        try:
-            for record in records:
-                try:
-                    yield record
-                except GeneratorExit:
-                    keep()
-                    raise
-                if interrupted.is_set():
-                    keep()
-                    raise KeyboardInterrupt
-                if time.monotonic() - saved_at >= seconds:
-                    keep()
-        except DivergedError:
-            keep()
-            raise
-        keep()
+    records = iter(records)
+    while True:
+        with _patient_interrupt() as interrupted:
+            try:
+                record = next(records, None)
+            except Exception:
+                keep()
+                raise
+            if record is None or interrupted.is_set() or time.monotonic() - saved_at >= seconds:
+                keep()
+            stop = interrupted.is_set()
+        if record is not None:
+            try:
+                yield record
+            except GeneratorExit:
+                keep()
+                raise
+        if stop:
+            raise KeyboardInterrupt
+        if record is None:
+            return
 
 
 @contextmanager

@@ -1,15 +1,10 @@
 """The command ``uspebm``."""
 
 import argparse
+import logging
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-
-from . import __version__
-from .checkpoint import CheckpointError
-from .experiments import demo
-from .progress import console
-from .types import NonFiniteError
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -18,8 +13,8 @@ def _parser() -> argparse.ArgumentParser:
         description="Train energy-based models whose density can be trusted.",
         epilog="'uspebm COMMAND --help' explains a command.",
     )
-    parser.add_argument("--version", action="version", version=f"uspebm {__version__}")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    parser.add_argument("--version", action="store_true", help="show the version and exit")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
 
     command = commands.add_parser(
         "demo",
@@ -34,26 +29,37 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument(
         "--out", type=Path, default=Path("runs/demo"), metavar="DIR", help="folder for the results"
     )
+    command.add_argument("--steps", type=int, default=500, help="updates of each model")
+    command.add_argument("--seed", type=int, default=0, help="seed of every draw")
     command.add_argument(
-        "--steps", type=int, default=demo.Config.steps, help="updates of each model"
-    )
-    command.add_argument("--seed", type=int, default=demo.Config.seed, help="seed of every draw")
-    command.add_argument(
-        "--fresh", action="store_true", help="start over instead of resuming an interrupted run"
+        "--fresh", action="store_true", help="overwrite an earlier run instead of resuming it"
     )
     command.set_defaults(run=_demo)
     return parser
 
 
+# Commands import what they need when they run: help is instant, and so is Ctrl-C.
+
+
 def _demo(arguments: argparse.Namespace) -> None:
+    from .checkpoint import checkpoints
+    from .experiments import demo
+    from .progress import console
+
     if arguments.steps < 1:
         raise ValueError(f"--steps {arguments.steps} must be at least 1")
+    if not 0 <= arguments.seed < 2**32:
+        raise ValueError(f"--seed {arguments.seed} must be between 0 and {2**32 - 1}")
     out: Path = arguments.out
+    if out.exists() and not out.is_dir():
+        raise ValueError(f"--out {out} is a file; choose a folder")
     config = demo.Config(steps=arguments.steps, seed=arguments.seed)
     try:
         measured = demo.run(out, config, fresh=arguments.fresh)
     except KeyboardInterrupt:
-        console.print("\nInterrupted; the state is saved. The same command resumes it.")
+        if any(checkpoints(out / name) for name in demo.METHODS):
+            command = f"uspebm demo --out {out} --steps {config.steps} --seed {config.seed}"
+            console.print(f"\nInterrupted; the state is saved. Resume with: {command}")
         raise
     console.print(demo.table(measured))
     console.print(
@@ -61,19 +67,29 @@ def _demo(arguments: argparse.Namespace) -> None:
         "exceeds its median over the data. The demo is smaller than the paper's experiment "
         "(128 units instead of 512, 2,000 points instead of 5,000)."
     )
-    console.print(f"Picture, figures and log: {out}/demo.png, results.json, metrics.jsonl")
+    console.print(f"Picture, figures, log and models: {out}/")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; errors of the user's are one line on stderr and exit code 2."""
-    arguments = _parser().parse_args(argv)
+    parser = _parser()
+    arguments = parser.parse_args(argv)
     try:
-        arguments.run(arguments)
+        from . import CheckpointError, NonFiniteError, __version__
+
+        if arguments.version:
+            print(f"uspebm {__version__}")  # noqa: T201
+        elif arguments.command is None:
+            parser.print_help()
+        else:
+            logging.basicConfig(level=logging.INFO, format="%(message)s")
+            try:
+                arguments.run(arguments)
+            except (ValueError, OSError, CheckpointError, NonFiniteError) as error:
+                print(f"uspebm: {error}", file=sys.stderr)  # noqa: T201
+                return 2
     except KeyboardInterrupt:
         return 130
-    except (ValueError, OSError, CheckpointError, NonFiniteError) as error:
-        print(f"uspebm: {error}", file=sys.stderr)  # noqa: T201
-        return 2
     return 0
 
 

@@ -9,7 +9,7 @@ import math
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from .domains import Box
 from .gradient import energy_at
@@ -34,16 +34,20 @@ class GridDensity(NamedTuple):
 
 
 def grid_density(
-    energy: Energy, domain: Box, cells: int, dtype: torch.dtype = torch.float32
+    energy: Energy, domain: Box, cells: int, dtype: torch.dtype | None = None
 ) -> GridDensity:
     """Normalise ``energy`` over ``domain``; exact up to the grid.
+
+    Points are of the dtype of the energy's parameters if it has some, else float32.
 
     >>> from uspebm.energies import Gaussian
     >>> q = grid_density(Gaussian((0.0,), 0.1), Box(-1.0, 1.0, (1,)), 200, torch.float64)
     >>> abs(q.log_z - Gaussian((0.0,), 0.1).log_z) < 1e-12
     True
     """
-    x = domain.grid(cells, dtype)
+    weight = next(energy.parameters(), None) if isinstance(energy, nn.Module) else None
+    like = torch.empty(0) if weight is None else weight
+    x = domain.grid(cells, dtype or like.dtype, like.device)
     minus_e = -torch.cat([energy_at(energy, part) for part in x.split(65_536)]).double()
     cell = domain.volume / len(x)
     log_z = torch.logsumexp(minus_e, 0).item() + math.log(cell)

@@ -44,7 +44,10 @@ class Box:
                 object.__setattr__(self, name, tuple(float(b) for b in bound))
             else:
                 object.__setattr__(self, name, float(bound))
-        shape = tuple(int(size) for size in self.shape)
+        try:
+            shape = tuple(int(size) for size in self.shape)
+        except TypeError:
+            raise ValueError(f"shape={self.shape} must be a tuple of sizes, such as (2,)") from None
         if not shape:
             sizes = {len(b) for b in (self.low, self.high) if isinstance(b, tuple)}
             if len(sizes) != 1:
@@ -106,6 +109,10 @@ class Box:
         inside = (x >= self._edge("low", x)) & (x <= self._edge("high", x))
         return inside.flatten(1).all(1)
 
+    def share_outside(self, x: Tensor) -> float:
+        """The share of points that lie outside."""
+        return 1.0 - self.contains(x).double().mean().item()
+
     def sample(
         self, n: int, generator: torch.Generator, dtype: torch.dtype = torch.float32
     ) -> Tensor:
@@ -147,23 +154,29 @@ def draw(
     dtype: torch.dtype,
     domain: Box | None = None,
 ) -> Tensor:
-    """``n`` points of ``proposal``, inside ``domain`` where one is given.
-
-    A tail that sticks out by less than a hundredth of the points is projected back; a proposal
-    further outside is a mistake in the settings.
-    """
+    """``n`` points of ``proposal``, projected on ``domain`` where one is given."""
     x = proposal.sample(n, generator, dtype)
+    return x if domain is None else domain.project(x)
+
+
+def check_proposal(
+    proposal: Proposal, generator: torch.Generator, dtype: torch.dtype, domain: Box | None
+) -> None:
+    """Refuse a proposal that does not fit the domain.
+
+    A tail that sticks out by less than a hundredth is fine: ``draw`` projects it back.
+    """
     if domain is None:
-        return x
+        return
+    x = proposal.sample(max(1, min(10_000, 10_000_000 // domain.dim)), generator, dtype)
     if x.shape[1:] != domain.shape:
         raise ValueError(
             f"proposal={proposal} draws points of shape {tuple(x.shape[1:])}, "
             f"but domain={domain} has shape {domain.shape}"
         )
-    outside = 1.0 - domain.contains(x).double().mean().item()
+    outside = domain.share_outside(x)
     if outside > 0.01:
         raise ValueError(
             f"proposal={proposal} puts {outside:.0%} of its points outside domain={domain}: "
             "choose a proposal inside the domain, or a larger domain"
         )
-    return domain.project(x)

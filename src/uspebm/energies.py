@@ -139,6 +139,8 @@ class Conv(nn.Module):
             nn.LeakyReLU(slope),
             nn.Linear(width, 1),
         )
+        # Stored channels-last, convolutions on a CPU are half as fast again.
+        self.net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
     def forward(self, x: Tensor) -> Tensor:
         _expect(x, self.event_shape, "Conv")

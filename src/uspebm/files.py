@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -31,7 +31,19 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
 def remove_unfinished(folder: Path) -> None:
     """Clear away what a killed process left half-written."""
     for leftover in folder.glob(".*.unfinished"):
-        leftover.unlink(missing_ok=True)
+        writer = int(leftover.suffixes[-2][1:])
+        if writer == os.getpid() or not _alive(writer):
+            leftover.unlink(missing_ok=True)
+
+
+def _alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
 
 
 def _sync_folder(folder: Path) -> None:
@@ -40,6 +52,7 @@ def _sync_folder(folder: Path) -> None:
         return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(descriptor)
+        with suppress(OSError):  # some network file systems cannot; the file itself is whole
+            os.fsync(descriptor)
     finally:
         os.close(descriptor)

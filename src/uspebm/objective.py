@@ -25,7 +25,7 @@ def contrast(data_energy: Tensor, node_energy: Tensor, log_weight: Tensor) -> Te
 def effective_sample_size(log_weight: Tensor) -> float:
     """How many equally weighted nodes would be worth as much: 1 / Σ w².
 
-    >>> effective_sample_size(torch.zeros(8))
+    >>> round(effective_sample_size(torch.zeros(8)), 6)
     8.0
     """
     log_w = log_weight.double().log_softmax(0)

@@ -9,6 +9,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from .train import Record
 
 console = Console(highlight=False)
+SECONDS_BETWEEN_LINES = 10.0
 
 
 def shown(
@@ -16,17 +17,24 @@ def shown(
     total: int,
     title: str,
     figures: Callable[[Record], str],
-    seconds_between_lines: float = 10.0,
+    done: int = 0,
 ) -> Iterator[Record]:
-    """Pass ``records`` on while showing how far they are and what ``figures`` says of them."""
+    """Pass ``records`` on while showing how far they are and what ``figures`` says of them.
+
+    ``done`` of the ``total`` were made before.
+    """
     if console.is_terminal:
-        yield from _bar(records, total, title, figures)
+        yield from _bar(records, total, title, figures, done)
     else:
-        yield from _lines(records, total, title, figures, seconds_between_lines)
+        yield from _lines(records, total, title, figures)
 
 
 def _bar(
-    records: Iterator[Record], total: int, title: str, figures: Callable[[Record], str]
+    records: Iterator[Record],
+    total: int,
+    title: str,
+    figures: Callable[[Record], str],
+    done: int,
 ) -> Iterator[Record]:
     columns = (
         TextColumn("{task.description:8}"),
@@ -36,7 +44,7 @@ def _bar(
         TextColumn("{task.fields[figures]}"),
     )
     with Progress(*columns, console=console, refresh_per_second=4) as progress:
-        task = progress.add_task(title, total=total, figures="")
+        task = progress.add_task(title, total=total, completed=done, figures="")
         for record in records:
             progress.update(task, completed=record.step, figures=figures(record))
             yield record
@@ -47,11 +55,10 @@ def _lines(
     total: int,
     title: str,
     figures: Callable[[Record], str],
-    seconds: float,
 ) -> Iterator[Record]:
     last = float("-inf")
     for record in records:
-        if time.monotonic() - last >= seconds or record.step == total:
+        if time.monotonic() - last >= SECONDS_BETWEEN_LINES or record.step == total:
             console.print(f"{title} {record.step}/{total}  {figures(record)}", soft_wrap=True)
             last = time.monotonic()
         yield record

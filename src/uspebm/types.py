@@ -45,6 +45,11 @@ class NegativePhase(Protocol[State]):
     what a checkpoint saves. ``Info`` is a ``NamedTuple`` of plain numbers, for people to read.
     """
 
+    @property
+    def gradients(self) -> int:
+        """Points at which a step takes the gradient of the energy, at most."""
+        ...
+
     def init(self, generator: torch.Generator, dtype: torch.dtype = torch.float32) -> State:
         """A first state, on the generator's device."""
         ...

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from tests.phases import BOX, PHASES
-from uspebm import MLP, NegativePhase, NonFiniteError
+from uspebm import MLP, NegativePhase, NonFiniteError, RiemannGrid
 from uspebm.randomness import generator
 
 pytestmark = pytest.mark.parametrize("phase", PHASES.values(), ids=PHASES.keys())
@@ -42,16 +42,20 @@ def test_devices_come_with_the_generator(phase: Phase) -> None:
 
 
 def test_the_seed_decides_everything(phase: Phase) -> None:
-    def run(seed: int) -> list[Tensor]:
+    net = energy()
+
+    def run(seed: int, global_seed: int) -> list[Tensor]:
+        torch.manual_seed(global_seed)  # the global generator has no say
         state = phase.init(generator(seed, "init"))
         for k in range(3):
-            nodes, state, _ = phase.step(energy(), state, generator(seed, k))
+            nodes, state, _ = phase.step(net, state, generator(seed, k))
         return [*nodes, *state]
 
-    same = all(torch.equal(a, b) for a, b in zip(run(0), run(0), strict=True))
-    assert same
-    torch.manual_seed(123)  # the global generator has no say
-    assert all(torch.equal(a, b) for a, b in zip(run(0), run(0), strict=True))
+    def same(a: list[Tensor], b: list[Tensor]) -> bool:
+        return all(torch.equal(x, y) for x, y in zip(a, b, strict=True))
+
+    assert same(run(0, global_seed=1), run(0, global_seed=2))
+    assert same(run(0, global_seed=1), run(1, global_seed=1)) == isinstance(phase, RiemannGrid)
 
 
 def test_no_graph_is_kept(phase: Phase) -> None:

@@ -133,6 +133,19 @@ def test_a_failing_energy_leaves_the_points_as_they_were() -> None:
     assert torch.equal(state.points, before)
 
 
+def test_points_given_by_hand_are_copied_and_checked() -> None:
+    images = lattice(0.3).points
+    state = PHASE.start_at(images)
+    PHASE.step(BOWL, state, generator(1))
+    assert torch.equal(images, lattice(0.3).points)
+    with pytest.raises(ValueError, match="do not fit particles=60"):
+        PHASE.start_at(images[:50])
+    with pytest.raises(ValueError, match="lie outside"):
+        PHASE.start_at(images + 2.0)
+    with pytest.raises(ValueError, match="the state has 50 points, but particles=60"):
+        PHASE.step(BOWL, Particles(images[:50]), generator(1))
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

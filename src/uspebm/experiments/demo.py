@@ -13,7 +13,7 @@ of those tried for it: at PS-USP's it does worse.
 
 import json
 import math
-import shutil
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,7 +22,7 @@ import torch
 from rich.table import Table
 from torch import Tensor
 
-from ..checkpoint import checkpointed, resume
+from ..checkpoint import checkpointed, checkpoints, resume, save_snapshot
 from ..density import GridDensity, grid_density, kl, mass_by_nearest, ood_share
 from ..domains import Box
 from ..energies import MLP, Gaussian, GaussianMixture
@@ -38,6 +38,7 @@ DOMAIN = Box(-2.0, 2.0, shape=(2,))
 MODES = tuple((math.cos(k * math.pi / 3), math.sin(k * math.pi / 3)) for k in range(6))
 MIXTURE = GaussianMixture(MODES, std=0.1)
 RIGHTMOST = Gaussian(MODES[0], std=0.1)
+METHODS = ("ps_usp", "srlmc")
 CELLS = 200
 """Grid cells per axis: a fifth of the modes' width, so that sums over the grid are exact."""
 
@@ -84,7 +85,8 @@ class Measured(NamedTuple):
 def run(out: Path, config: Config, fresh: bool = False) -> dict[str, Measured]:
     """Train both, measure both, and write ``results.json``, ``metrics.jsonl`` and the picture.
 
-    A run that was interrupted goes on where it stopped, unless ``fresh``.
+    A run that was interrupted goes on where it stopped, unless ``fresh``. The trained models are
+    kept as snapshots beside the figures.
     """
     _prepare(out, config, fresh)
     truth = grid_density(MIXTURE, DOMAIN, CELLS)
@@ -98,6 +100,7 @@ def run(out: Path, config: Config, fresh: bool = False) -> dict[str, Measured]:
     for name, (phase, learning_rate) in methods.items():
         state, seconds = _train(name, phase, learning_rate, out, config)
         q = grid_density(state.average.module, DOMAIN, CELLS)
+        save_snapshot(state.average.module, out / f"{name}.safetensors", weights="averaged")
         densities[name] = q
         measured[name] = Measured(
             kl(truth, q), mass_by_nearest(q, torch.tensor(MODES)), ood_share(truth, q), seconds
@@ -108,29 +111,34 @@ def run(out: Path, config: Config, fresh: bool = False) -> dict[str, Measured]:
     results = {name: m._asdict() for name, m in measured.items()}
     with whole_file(out / "results.json") as file:
         file.write(json.dumps({**results, "config": asdict(config)}, indent=2).encode())
-    for name in methods:
-        shutil.rmtree(out / name)  # the checkpoints: the run is complete
+    _drop_checkpoints(out)  # the run is complete
     return measured
 
 
 def _prepare(out: Path, config: Config, fresh: bool) -> None:
-    """An empty folder, or one that holds an unfinished run of the same config."""
+    """A folder that is empty, or holds a run of the same config, or may be overwritten."""
     settings = out / "config.json"
     wanted = json.dumps(asdict(config), indent=2)
-    unfinished = any((out / name).exists() for name in ("ps_usp", "srlmc"))
-    if unfinished and not fresh:
-        if settings.exists() and settings.read_text() == wanted:
-            return
+    unfinished = any(checkpoints(out / name) for name in METHODS)
+    if settings.exists() and settings.read_text() != wanted and not fresh:
         raise ValueError(
-            f"{out} holds an unfinished run with other settings: "
-            "continue it with those, choose another --out, or start over with --fresh"
+            f"{out} holds {'an unfinished' if unfinished else 'a'} run with other settings: "
+            "choose another --out, or overwrite it with --fresh"
         )
-    for name in ("ps_usp", "srlmc"):
-        shutil.rmtree(out / name, ignore_errors=True)
-    for name in ("metrics.jsonl", "results.json"):
-        (out / name).unlink(missing_ok=True)
+    if unfinished and not fresh:
+        return
+    _drop_checkpoints(out)
+    (out / "metrics.jsonl").unlink(missing_ok=True)
     with whole_file(settings) as file:
         file.write(wanted.encode())
+
+
+def _drop_checkpoints(out: Path) -> None:
+    for name in METHODS:
+        for path in checkpoints(out / name):
+            path.unlink()
+        with suppress(OSError):  # not there, or not ours alone
+            (out / name).rmdir()
 
 
 def _train(
@@ -150,7 +158,7 @@ def _train(
     records = fit(state, phase, MIXTURE, batch_size=config.batch_size, steps=config.steps)
     records = checkpointed(records, state, out / name, seconds=20.0)
     records = logged(records, log, method=name)
-    for _ in shown(records, config.steps, name, _figures):
+    for _ in shown(records, config.steps, name, _figures, done=state.step):
         pass
     return state, sum(row["seconds"] for row in rows(log) if row["method"] == name)
 

@@ -18,10 +18,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ..domains import Box, draw
+from ..checks import at_least, positive
+from ..domains import Box, check_proposal, draw
 from ..gradient import energy_gradient
 from ..types import Energy, Nodes, NonFiniteError, Proposal
-from .settings import Prototype, at_least, positive, prototype
+from .prototype import Prototype, prototype
 
 
 class LangevinInfo(NamedTuple):
@@ -67,9 +68,14 @@ class Langevin:
         """The effective inverse temperature α / β."""
         return self.step_size / self.beta
 
+    @property
+    def gradients(self) -> int:
+        return self.chains * self.steps
+
     def init(self, generator: torch.Generator, dtype: torch.dtype = torch.float32) -> Prototype:
         """Chains start anew each time: the state only says of what kind their points are."""
-        return prototype(self.start(self.chains, generator, dtype))
+        check_proposal(self.proposal, generator, dtype, self.domain)
+        return prototype(self.start(1, generator, dtype))
 
     def step(
         self, energy: Energy, state: Prototype, generator: torch.Generator

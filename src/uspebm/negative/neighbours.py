@@ -15,16 +15,17 @@ over the pairs closer than :math:`\epsilon`.
 
 The result is that of comparing every pair, at a fraction of the cost:
 
-- Distances of all pairs are one matrix product, made once. It lists, for each moving point, the
-  fixed ones in a wide neighbourhood, with a lower bound on their distance.
-- A point that has since moved by s can have come closer to a fixed one by s at most. So each round
-  looks only at listed pairs whose bound is below :math:`\epsilon + s` (the neighbour lists of
-  molecular dynamics), and lists are made anew before that stops being cheap or true.
+- Pairs are first compared by their sketches (:mod:`.sketch`), which are short and whose distances
+  are lower bounds. One matrix product of sketches lists, for each moving point, the fixed ones in
+  a wide neighbourhood; a point that leaves the neighbourhood gets a new list.
+- For every listed pair a lower bound on its distance is kept. A pair is looked at only when its
+  bound falls below ε; then the bound is the distance itself. When a point moves by s, its bounds
+  fall by s. So points at rest cost nothing, and a moving one only what it may run into (as in the
+  neighbour lists of molecular dynamics).
 - Products lose digits where points are close. A pair is decided by products only where their
   rounding error, which is bounded, cannot matter; otherwise by its differences.
 """
 
-import math
 import warnings
 from typing import NamedTuple
 
@@ -32,14 +33,20 @@ import torch
 from torch import Tensor
 from torch.nn.functional import embedding_bag
 
+from .sketch import Sketch
+
 CHUNK = 4_000_000
 """Numbers held at a time in one temporary array; bounds the memory of a search."""
-LISTED = 0.05
-"""Share of the fixed points that lists aim to hold: small to look through, wide enough to last."""
-LOOK_UP = 8
-"""What looking at one listed pair costs, in units of one pair of a full matrix product."""
+LISTED = 125_000
+"""Pairs that lists aim to hold: few to look through, yet wide enough to last some rounds."""
+REACH = 1.15
+"""Least radius of a list, in spacings."""
 FEW_DIMENSIONS = 16
 """Up to here differences are as cheap as products, and need no second look."""
+LOOSE = 0.1
+"""Share of pairs that sketches may let pass; above it they tell too little, and whole points do."""
+ROUNDING = 1e-3
+"""Generous relative allowance for rounding in distances that points have moved."""
 
 
 class Crowd(NamedTuple):
@@ -53,6 +60,13 @@ class Crowd(NamedTuple):
     """Whether another point lies in the very same place, ``(m,)``: then it has no direction."""
 
 
+class _Set(NamedTuple):
+    """Points with their squared norms."""
+
+    x: Tensor
+    square: Tensor
+
+
 class Neighbours:
     """Finds every violation of ``spacing`` between moving points and the ones that stay.
 
@@ -60,13 +74,23 @@ class Neighbours:
         fixed: Points that stay where they are, ``(n, d)``, for as long as this object is used.
         spacing: ε.
         skip: Indices of rows of ``fixed`` to leave out: the old places of the moving points.
+        sketch: The sketch of ``fixed``, where the caller has one.
     """
 
-    def __init__(self, fixed: Tensor, spacing: float, skip: Tensor | None = None) -> None:
-        self._fixed = fixed
+    def __init__(
+        self,
+        fixed: Tensor,
+        spacing: float,
+        skip: Tensor | None = None,
+        sketch: Sketch | None = None,
+    ) -> None:
         self._spacing = spacing
         self._skip = fixed.new_empty(0, dtype=torch.long) if skip is None else skip
+        self._sketch = sketch or Sketch(fixed)
+        self._fixed = _Set(fixed, self._sketch.square)
+        self._largest = self._fixed.square.max().item() if len(fixed) else 0.0
         self._lists: _Lists | None = None
+        self._last: Tensor | None = None
 
     def crowd(self, moving: Tensor) -> Crowd:
         """The crowd around ``moving``, ``(m, d)``: the same points as before, moved."""
@@ -75,121 +99,157 @@ class Neighbours:
             moving.new_full((len(moving),), self._spacing),
             torch.zeros(len(moving), dtype=torch.bool, device=moving.device),
         )
-        if len(self._fixed):
-            if self._lists is None or self._lists.outdated(moving):
-                self._lists = _Lists(moving, self._fixed, self._spacing, self._skip)
-            lists = self._lists
-            i, j = lists.near(moving)
-            found = _feel(felt, moving, self._fixed, lists.square, i, j, self._spacing, 1.0)
-            lists.work += len(i) - found
-        square = moving.square().sum(1)
+        here = _Set(moving, moving.square().sum(1))
+        error = _error(max(here.square.max().item(), self._largest), moving)
+        if len(self._fixed.x):
+            lists = self._follow(moving)
+            pairs, i, j = lists.near()
+            lists.learn(pairs, _feel(felt, here, self._fixed, i, j, self._spacing, 1.0, error))
         rows = max(1, CHUNK // len(moving))
         for start in range(0, len(moving), rows):
             part = slice(start, start + rows)
-            close = _squared(moving, square, moving[part], square[part])
-            close = close < (self._spacing**2 + _error(square, moving.shape[1]))
+            close = _squared(here, _Set(moving[part], here.square[part]))
+            close = close < (self._spacing**2 + error)
             close.diagonal(-start).fill_(False)  # no point repels itself
             i, j = close.nonzero().unbind(1)
-            _feel(felt, moving, moving, square, i, j + start, self._spacing, 2.0)
+            _feel(felt, here, here, i, j + start, self._spacing, 2.0, error)
         return felt
+
+    def _follow(self, moving: Tensor) -> "_Lists":
+        """The lists, brought up to where the points have moved."""
+        if self._lists is None or self._last is None:
+            places, fixed_places = self._sketch.of(moving), self._sketch.coordinates
+            some = fixed_places[:: max(1, len(fixed_places) // 500)]
+            if (torch.cdist(places, some) < self._spacing).double().mean() > LOOSE:
+                self._sketch, places, fixed_places = Sketch(self._fixed.x, 0), moving, self._fixed.x
+            self._lists = _Lists(places, fixed_places, self._spacing, self._skip)
+        else:
+            step = (moving - self._last).norm(dim=1) * (1 + ROUNDING)
+            self._lists.move(self._sketch.of(moving), step)
+        self._last = moving.clone()
+        return self._lists
 
 
 class _Lists:
-    """For each moving point the fixed ones around it, while it does not stray too far."""
+    """For each moving point the fixed ones around it, with lower bounds on their distances.
 
-    def __init__(self, moving: Tensor, fixed: Tensor, spacing: float, skip: Tensor) -> None:
-        self.work = 0
-        """Pairs looked at in vain so far."""
+    Its places are sketches; the bounds hold for the points themselves.
+    """
+
+    def __init__(self, places: Tensor, fixed: Tensor, spacing: float, skip: Tensor) -> None:
         self._spacing = spacing
-        self._origin = moving
-        self._pairs = len(moving) * len(fixed)
-        self.square = torch.empty_like(fixed[:, 0])
-        """Squared norms of the fixed points."""
-        square = moving.square().sum(1)
-        rows = max(1, CHUNK // max(len(moving), fixed.shape[1]))
-        absent = torch.zeros(len(fixed), dtype=torch.bool, device=fixed.device)
-        absent[skip] = True
-        self.radius = math.nan
-        found: list[tuple[Tensor, Tensor, Tensor]] = []
-        for start in range(0, len(fixed), rows):
-            part = slice(start, start + rows)
-            torch.sum(fixed[part].square(), 1, out=self.square[part])
-            squared = _squared(moving, square, fixed[part], self.square[part])
-            if math.isnan(self.radius):
-                self.radius = self._choose_radius(squared)
-            error = _error(torch.cat([square, self.square[part]]), fixed.shape[1])
-            close = (squared < (self.radius**2 + error)) & ~absent[part]
+        self._fixed = _Set(fixed, fixed.square().sum(1))
+        self._largest = self._fixed.square.max().item()
+        self._absent = torch.zeros(len(fixed), dtype=torch.bool, device=fixed.device)
+        self._absent[skip] = True
+        self._radius = self._choose_radius(places)
+        self._places = places
+        self._origin = places.clone()
+        self._i, self._j, self._bound = self._list(torch.arange(len(places), device=fixed.device))
+
+    def _choose_radius(self, places: Tensor) -> float:
+        """A radius that holds about LISTED pairs, by a sample of distances."""
+        some = self._fixed.x[:: max(1, len(self._fixed.x) // 500)]
+        share = min(1.0, LISTED / (len(places) * len(self._fixed.x)))
+        distances = torch.cdist(places[:: max(1, len(places) // 100)], some).flatten()
+        return max(distances.quantile(share).item(), REACH * self._spacing)
+
+    def _list(self, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Pairs (i, j) within the radius of these rows, and bounds on their distances."""
+        here = _Set(self._places[rows], self._places[rows].square().sum(1))
+        error = _error(max(here.square.max().item(), self._largest), here.x)
+        size = max(1, CHUNK // max(len(rows), here.x.shape[1]))
+        found = []
+        for start in range(0, len(self._fixed.x), size):
+            part = slice(start, start + size)
+            squared = _squared(here, _Set(self._fixed.x[part], self._fixed.square[part]))
+            close = (squared < self._radius**2 + error) & ~self._absent[part]
             i, j = close.nonzero().unbind(1)
-            bound = (squared[i, j] - error).clamp_min(0).sqrt()
-            found.append((i, j + start, bound))
-        self._i, self._j, self._bound = (torch.cat(parts) for parts in zip(*found, strict=True))
-        if len(found) > 1:  # rows in order, as products of sparse matrices want them
-            order = self._i.argsort(stable=True)
-            self._i, self._j, self._bound = self._i[order], self._j[order], self._bound[order]
+            found.append((rows[i], j + start, (squared[i, j] - error).clamp_min(0).sqrt()))
+        i, j, bound = (torch.cat(parts) for parts in zip(*found, strict=True))
+        return i, j, bound
 
-    def _choose_radius(self, squared: Tensor) -> float:
-        """A radius that holds about LISTED of the points, by a sample of distances."""
-        sample = squared.flatten()[:: max(1, squared.numel() // 10_000)]
-        wide = sample.quantile(LISTED).clamp_min(0).sqrt().item()
-        return max(wide, 1.1 * self._spacing)
-
-    def outdated(self, moving: Tensor) -> bool:
-        """Whether a list may miss a pair by now, or has cost more than a new one would."""
-        moved = (moving - self._origin).norm(dim=1).max().item()
-        return (
-            moved * (1 + 1e-3) >= self.radius - self._spacing or self.work * LOOK_UP > self._pairs
+    def move(self, places: Tensor, step: Tensor) -> None:
+        """The points have gone a distance ``step`` each, and their sketches to ``places``."""
+        self._places = places
+        self._bound -= step[self._i]
+        strayed = (places - self._origin).norm(dim=1) * (1 + ROUNDING) >= (
+            self._radius - self._spacing
         )
+        if strayed.any():
+            rows = strayed.nonzero().flatten()
+            kept = ~strayed[self._i]
+            old = (self._i[kept], self._j[kept], self._bound[kept])
+            new = self._list(rows)
+            self._i, self._j, self._bound = (torch.cat(p) for p in zip(old, new, strict=True))
+            self._origin[rows] = places[rows]
 
-    def near(self, moving: Tensor) -> tuple[Tensor, Tensor]:
-        """The pairs that may be closer than the spacing by now, ordered by moving point."""
-        moved = (moving - self._origin).norm(dim=1) * (1 + 1e-3)  # rounding, generously
-        near = self._bound < (self._spacing + moved)[self._i]
-        return self._i[near], self._j[near]
+    def near(self) -> tuple[Tensor, Tensor, Tensor]:
+        """The pairs that may be closer than the spacing, as listed and as (i, j), ordered by i."""
+        pairs = (self._bound < self._spacing).nonzero().flatten()
+        if self._places.shape[1] > FEW_DIMENSIONS and len(pairs):
+            pairs = pairs[self._i[pairs].argsort(stable=True)]
+            # Their sketches where they are now may rule some out again.
+            i, j = self._i[pairs], self._j[pairs]
+            square = self._places.square().sum(1)
+            error = _error(max(square.max().item(), self._largest), self._places)
+            squared = square[i] + self._fixed.square[j]
+            squared -= 2 * _products(self._places, self._fixed.x, i, j)
+            bound = (squared - error).clamp_min(0).sqrt()
+            self._bound[pairs] = torch.maximum(self._bound[pairs], bound)
+            pairs = pairs[bound < self._spacing * (1 + ROUNDING)]
+        return pairs, self._i[pairs], self._j[pairs]
+
+    def learn(self, pairs: Tensor, distance: Tensor) -> None:
+        """The distances of these pairs are known now."""
+        self._bound[pairs] = distance * (1 - ROUNDING)
 
 
 def _feel(
     felt: Crowd,
-    moving: Tensor,
-    other: Tensor,
-    other_square: Tensor,
+    moving: _Set,
+    other: _Set,
     i: Tensor,
     j: Tensor,
     spacing: float,
     weight: float,
-) -> int:
+    error: float,
+) -> Tensor:
     """Add those of the pairs (i, j), ordered by i, that violate the spacing to ``felt``.
 
-    Returns their number.
+    Returns the distances of all of them.
     """
-    if moving.shape[1] <= FEW_DIMENSIONS or not len(i):
-        return _feel_differences(felt, moving, other, i, j, spacing, weight)
-    square = moving.square().sum(1)
-    squared = square[i] + other_square[j] - 2 * _products(moving, other, i, j)
-    error = _error(torch.cat([square, other_square[j]]), moving.shape[1])
-    coarse = (squared < 16 * error) | ((squared - spacing**2).abs() <= error)
-    near = ~coarse & (squared < spacing**2)
-    decided = _feel_differences(felt, moving, other, i[coarse], j[coarse], spacing, weight)
-
-    i, j, distance = i[near], j[near], squared[near].sqrt()
-    felt.nearest.scatter_reduce_(0, i, distance, "amin")
-    pull = weight / distance
+    if moving.x.shape[1] <= FEW_DIMENSIONS or not len(i):
+        return _feel_differences(felt, moving.x, other.x, i, j, spacing, weight)
+    squared = moving.square[i] + other.square[j] - 2 * _products(moving.x, other.x, i, j)
+    too_close = max(16 * error, 0.01 * spacing**2)
+    coarse = (squared < too_close) | ((squared - spacing**2).abs() <= error)
+    distance = squared.clamp_min(0).sqrt()
+    near = ~coarse & (distance < spacing)
+    distance[coarse] = _feel_differences(
+        felt, moving.x, other.x, i[coarse], j[coarse], spacing, weight
+    )
+    i, j = i[near], j[near]
+    felt.nearest.scatter_reduce_(0, i, distance[near], "amin")
+    pull = weight / distance[near]
     total = torch.zeros_like(felt.nearest).index_add_(0, i, pull)
-    starts = torch.searchsorted(i, torch.arange(len(moving), device=i.device))
+    starts = torch.searchsorted(i, torch.arange(len(moving.x), device=i.device))
     # Σ_j w_ij (u_i − u_j), without ever holding the differences.
-    pulled = embedding_bag(j, other, starts, mode="sum", per_sample_weights=pull)
-    felt.gradient.add_(moving * total.unsqueeze(1) - pulled)
-    return decided + len(i)
+    pulled = embedding_bag(j, other.x, starts, mode="sum", per_sample_weights=pull)
+    felt.gradient.add_(moving.x * total.unsqueeze(1) - pulled)
+    return distance
 
 
 def _feel_differences(
     felt: Crowd, moving: Tensor, other: Tensor, i: Tensor, j: Tensor, spacing: float, weight: float
-) -> int:
+) -> Tensor:
     """As ``_feel``, to the last digit."""
-    found = 0
+    distances = []
     size = max(1, CHUNK // moving.shape[1])
     for k, part in zip(i.split(size), j.split(size), strict=True):
         offset = moving[k] - other[part]
         distance = offset.norm(dim=1)
+        distances.append(distance)
         violates = distance < spacing
         k, offset, distance = k[violates], offset[violates], distance[violates]
         apart = distance > 0
@@ -197,8 +257,7 @@ def _feel_differences(
         felt.nearest.scatter_reduce_(0, k, distance, "amin")
         felt.coincident[k[~apart]] = True
         felt.gradient.index_add_(0, k, offset * pull.unsqueeze(1))
-        found += len(k)
-    return found
+    return torch.cat(distances)
 
 
 def _products(a: Tensor, b: Tensor, i: Tensor, j: Tensor) -> Tensor:
@@ -210,17 +269,18 @@ def _products(a: Tensor, b: Tensor, i: Tensor, j: Tensor) -> Tensor:
         pattern = torch.sparse_csr_tensor(
             starts, j, zeros, (len(a), len(b)), check_invariants=False
         )
-        return torch.sparse.sampled_addmm(pattern, a, b.T, beta=0.0).values()
+        products: Tensor = torch.sparse.sampled_addmm(pattern, a, b.T, beta=0.0).values()
+    return products
 
 
-def _squared(a: Tensor, a_square: Tensor, b: Tensor, b_square: Tensor) -> Tensor:
+def _squared(a: _Set, b: _Set) -> Tensor:
     """Squared distances of all pairs, ``(m, k)``, up to rounding."""
-    return torch.addmm(a_square.unsqueeze(1) + b_square, a, b.T, alpha=-2.0)
+    return torch.addmm(a.square.unsqueeze(1) + b.square, a.x, b.x.T, alpha=-2.0)
 
 
-def _error(squares: Tensor, dim: int) -> float:
-    """A bound on the rounding error of a squared distance by products of d terms."""
-    return 4 * squares.max().item() * (dim + 8) * torch.finfo(squares.dtype).eps
+def _error(largest_square: float, like: Tensor) -> float:
+    """A bound on the rounding error of squared distances by products, for norms up to this."""
+    return 4 * largest_square * (like.shape[1] + 8) * torch.finfo(like.dtype).eps
 
 
 def smallest_distance(points: Tensor) -> float:

@@ -17,11 +17,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ..domains import Box, draw
+from ..checks import at_least, positive
+from ..domains import Box, check_proposal, draw
 from ..gradient import energy_gradient
 from ..types import Energy, NonFiniteError, Proposal
 from .neighbours import Crowd
-from .settings import at_least, positive
 
 CLEARANCE = 0.01
 """Share of ε that a repelled point goes beyond what it needs, so that repulsion has an end."""
@@ -72,9 +72,27 @@ class Partition(ABC):
             positive(repulsion_size=self.repulsion_size)
 
     def init(self, generator: torch.Generator, dtype: torch.dtype = torch.float32) -> Particles:
-        """Points drawn from the proposal. To start elsewhere, write ``Particles(points)``."""
+        """Points drawn from the proposal; ``start_at`` takes given ones instead."""
         proposal = self.proposal or self.domain
+        check_proposal(proposal, generator, dtype, self.domain)
         return Particles(draw(proposal, self.particles, generator, dtype, self.domain))
+
+    def start_at(self, points: Tensor) -> Particles:
+        """A state that starts at copies of ``points``, such as training images."""
+        if points.shape != (self.particles, *self.domain.shape):
+            raise ValueError(
+                f"points of shape {tuple(points.shape)} do not fit particles={self.particles} "
+                f"in a domain of shape {self.domain.shape}"
+            )
+        if not self.domain.contains(points).all():
+            outside = int((~self.domain.contains(points)).sum())
+            raise ValueError(f"{outside} of {len(points)} points lie outside domain={self.domain}")
+        return Particles(points.clone())
+
+    @property
+    def longest_repulsion(self) -> float:
+        """The length that no repulsion exceeds."""
+        return self.spacing / 5 if self.repulsion_size is None else self.repulsion_size
 
     def ascend(self, energy: Energy, u: Tensor, shrink: float = 1.0) -> Tensor:
         """One step of projected gradient ascent on log q, ``shrink`` times the usual size."""
@@ -93,15 +111,23 @@ class Partition(ABC):
             tie = torch.randn(direction.shape, generator=generator, dtype=u.dtype, device=u.device)
             direction = direction + tie * _column(crowd.coincident, direction)
         norm = direction.norm(dim=1)
-        longest = self.spacing / 5 if self.repulsion_size is None else self.repulsion_size
         needed = self.spacing * (1 + CLEARANCE) - crowd.nearest
-        length = needed.clamp_max(longest) / norm.where(norm > 0, torch.ones_like(norm))
+        length = needed.clamp_max(self.longest_repulsion) / norm.where(
+            norm > 0, torch.ones_like(norm)
+        )
         return self.domain.project(u + (direction * _column(length, direction)).view_as(u))
 
 
 def _column(values: Tensor, like: Tensor) -> Tensor:
     """One value per point, ready to multiply points like ``like``."""
     return values.reshape(-1, *[1] * (like.dim() - 1))
+
+
+def expect(state: Particles, particles: int) -> Tensor:
+    """The points of ``state``, if there are as many as the phase is made for."""
+    if len(state.points) != particles:
+        raise ValueError(f"the state has {len(state.points)} points, but particles={particles}")
+    return state.points
 
 
 def checked(u: Tensor) -> Tensor:

@@ -21,11 +21,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from ..checks import at_least
 from ..gradient import energy_at
 from ..types import Energy, Nodes
 from .neighbours import Neighbours
-from .partition import Particles, Partition, checked
-from .settings import at_least
+from .partition import Particles, Partition, checked, expect
+from .sketch import sketch_of
 
 
 class PersistentUSPInfo(NamedTuple):
@@ -71,14 +72,19 @@ class PersistentUSP(Partition):
                     f"that particles={self.particles} leaves beside active={self.active}"
                 )
 
+    @property
+    def gradients(self) -> int:
+        return self.active * self.rounds * self.ascent_steps
+
     def step(
         self, energy: Energy, state: Particles, generator: torch.Generator
     ) -> tuple[Nodes, Particles, PersistentUSPInfo]:
-        points = state.points
+        points = expect(state, self.particles)
         order = torch.randperm(self.particles, generator=generator, device=points.device)
         active, rest = order[: self.active], order[self.active :]
         u = points[active]
-        everyone = Neighbours(points.flatten(1), self.spacing, skip=active)
+        sketch = sketch_of(points)
+        everyone = Neighbours(points.flatten(1), self.spacing, skip=active, sketch=sketch)
         merged = self.ascent_steps == self.repulsion_steps == 1
         for _ in range(self.rounds):
             if not merged:
@@ -98,6 +104,7 @@ class PersistentUSP(Partition):
         x = torch.cat([checked(u), points[fill]])[: self.nodes]
         nodes = Nodes(x, -energy_at(energy, x))
         points[active] = u
+        sketch.renew(points, active)
         info = PersistentUSPInfo(violates.double().mean().item(), crowd.nearest.min().item())
         return nodes, state, info
 

@@ -13,10 +13,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from ..checks import at_least
 from ..domains import Box
 from ..gradient import energy_at
 from ..types import Energy, Nodes
-from .settings import Prototype, at_least, prototype
+from .prototype import Prototype, prototype
 
 
 class QuadratureInfo(NamedTuple):
@@ -37,6 +38,10 @@ class UniformImportance:
 
     def __post_init__(self) -> None:
         at_least(1, nodes=self.nodes)
+
+    @property
+    def gradients(self) -> int:
+        return 0
 
     def init(self, generator: torch.Generator, dtype: torch.dtype = torch.float32) -> Prototype:
         return prototype(self.domain.sample(1, generator, dtype))
@@ -69,6 +74,10 @@ class RiemannGrid:
 
     def __post_init__(self) -> None:
         at_least(1, cells=self.cells)
+
+    @property
+    def gradients(self) -> int:
+        return 0
 
     def init(self, generator: torch.Generator, dtype: torch.dtype = torch.float32) -> GridState:
         return GridState(self.domain.grid(self.cells, dtype, generator.device))

@@ -15,9 +15,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from ..checks import at_least
+from ..domains import check_proposal
 from ..types import Energy, Nodes
 from .langevin import Langevin, LangevinInfo
-from .settings import at_least
 
 
 class ReplayState(NamedTuple):
@@ -51,8 +52,13 @@ class Replay:
         if not 0.0 <= self.refresh <= 1.0:
             raise ValueError(f"refresh={self.refresh} must be a probability")
 
+    @property
+    def gradients(self) -> int:
+        return self.sampler.gradients
+
     def init(self, generator: torch.Generator, dtype: torch.dtype = torch.float32) -> ReplayState:
         """A buffer filled from the proposal."""
+        check_proposal(self.sampler.proposal, generator, dtype, self.sampler.domain)
         return ReplayState(self.sampler.start(self.capacity, generator, dtype))
 
     def step(

@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 import torch
 
+from ..checks import at_least, positive
 from ..gradient import energy_at
 from ..types import Energy, Nodes
 from .neighbours import Neighbours, smallest_distance
-from .partition import CLEARANCE, Particles, Partition, checked
-from .settings import at_least, positive
+from .partition import CLEARANCE, Particles, Partition, checked, expect
 
 ANNEALING = 10
 """Rounds after which ascents are half as long as at first."""
@@ -55,13 +55,19 @@ class USP(Partition):
         at_least(1, rounds=self.rounds)
         positive(tolerance=self.tolerance)
 
+    @property
+    def gradients(self) -> int:
+        return self.particles * self.rounds * self.ascent_steps
+
     def step(
         self, energy: Energy, state: Particles, generator: torch.Generator
     ) -> tuple[Nodes, Particles, USPInfo]:
-        u = state.points
+        u = expect(state, self.particles)
         alone = Neighbours(u.new_empty(0, self.domain.dim), self.spacing)
         rounds, moved = 0, float("inf")
-        while rounds < self.rounds and moved >= self.tolerance * self.spacing:
+        # Below half the longest repulsion, lest a short one be taken for rest.
+        rest = min(self.tolerance * self.spacing, self.longest_repulsion / 2)
+        while rounds < self.rounds and moved >= rest:
             before = u
             shrink = 1 / (1 + rounds / ANNEALING)
             for _ in range(self.ascent_steps):

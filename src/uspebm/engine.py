@@ -1,0 +1,37 @@
+"""Which code evaluates an energy for the particles: torch's, or code compiled for the network.
+
+Both compute the same numbers up to rounding. Which one a run takes is decided once, from its
+settings alone, and kept in its checkpoints: a resumed run takes the same and stays exact.
+"""
+
+import logging
+from typing import Any, Literal
+
+from torch import nn
+
+from .native import BuildError, NativeConv
+from .types import Energy, NegativePhase
+
+log = logging.getLogger("uspebm")
+
+Engine = Literal["torch", "native"]
+
+WORTH_COMPILING = 20_000
+"""Gradients from which on a second or two of compilation, once per machine, pays off."""
+
+
+def choose_engine(module: nn.Module, phase: NegativePhase[Any], steps: int) -> Engine:
+    """The faster engine for ``steps`` updates of ``module``."""
+    if phase.gradients * steps < WORTH_COMPILING or not NativeConv.can_run(module):
+        return "torch"
+    try:
+        NativeConv(module)
+    except BuildError as error:
+        log.warning("Using torch instead of compiled code, which is slower: %s", error)
+        return "torch"
+    return "native"
+
+
+def energy_on(engine: Engine, module: nn.Module) -> Energy:
+    """``module`` as an energy on ``engine``, with the weights that it has now."""
+    return NativeConv(module) if engine == "native" else module

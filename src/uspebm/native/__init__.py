@@ -1,0 +1,6 @@
+"""Compiled code for the hot loop, built on the machine that runs it."""
+
+from .conv import NativeConv
+from .library import BuildError
+
+__all__ = ["BuildError", "NativeConv"]

@@ -1,0 +1,130 @@
+"""The paper's convolutional energy by compiled code: see ``conv_energy.cpp``."""
+
+import ctypes
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from ..energies import Conv
+from .library import BuildError, library
+
+SOURCE = Path(__file__).with_name("conv_energy.cpp")
+REALS = {torch.float32: ("float", ctypes.c_float), torch.float64: ("double", ctypes.c_double)}
+# Winograd's transform of a 3-tap filter (Lavin & Gray, 2016); its square is that of a 3×3 one.
+G = ((1.0, 0.0, 0.0), (0.5, 0.5, 0.5), (0.5, -0.5, 0.5), (0.0, 0.0, 1.0))
+
+
+class NativeConv:
+    """A :class:`~uspebm.Conv` with its weights as they are now: an energy with a fast gradient.
+
+    Raises :class:`~uspebm.native.BuildError` where it cannot be compiled.
+    """
+
+    def __init__(self, module: nn.Module) -> None:
+        if not isinstance(module, Conv) or not self.can_run(module):
+            raise BuildError(f"there is no compiled code for {type(module).__name__} as it is")
+        first, second, third = (m for m in module.net if isinstance(m, nn.Conv2d))
+        hidden, last = (m for m in module.net if isinstance(m, nn.Linear))
+        (leak,) = {m.negative_slope for m in module.net if isinstance(m, nn.LeakyReLU)}
+        self._event_shape = module.event_shape
+        self._dtype = first.weight.dtype
+        name, self._real = REALS[self._dtype]
+        channels, height, width = module.event_shape
+        self._library = library(
+            SOURCE,
+            REAL=name,
+            CHANNELS=channels,
+            HEIGHT=height,
+            WIDTH=width,
+            F1=first.out_channels,
+            F2=second.out_channels,
+            F3=third.out_channels,
+            HIDDEN=hidden.out_features,
+        )
+        self._leak = leak
+        with torch.no_grad():
+            panel = 64 // self._dtype.itemsize
+            pixels = hidden.in_features // third.out_channels
+            # Features are kept channels-last: (channel, pixel) -> (pixel, channel).
+            linear = hidden.weight.unflatten(1, (third.out_channels, pixels)).mT.flatten(1)
+            packed = [
+                first.weight.permute(1, 2, 3, 0),
+                _bias(first),
+                *_winograd(second.weight, panel),
+                _bias(second),
+                *_winograd(third.weight, panel),
+                _bias(third),
+                _panels(linear, panel),
+                _panels(linear.mT, panel),
+                hidden.bias,
+                last.weight,
+                last.bias,
+            ]
+            self._weights = [w.detach().contiguous() for w in packed]
+        self._pointers = (ctypes.c_void_p * len(self._weights))(
+            *(w.data_ptr() for w in self._weights)
+        )
+
+    @staticmethod
+    def can_run(module: nn.Module) -> bool:
+        """Whether ``module`` is a network that the compiled code is made for."""
+        if not isinstance(module, Conv):
+            return False
+        convolutions = [m for m in module.net if isinstance(m, nn.Conv2d)]
+        units = [m.out_channels for m in convolutions]
+        units += [m.out_features for m in module.net if isinstance(m, nn.Linear)][:1]
+        weight = convolutions[0].weight
+        return (
+            len(convolutions) == 3
+            and all(size % 16 == 0 for size in units)
+            and weight.dtype in REALS
+            and weight.device.type == "cpu"
+        )
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return self._run(x, gradient=None)
+
+    def value_and_gradient(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Energies ``(N,)`` and their gradients, shaped like ``x``."""
+        gradient = torch.empty(x.shape, dtype=self._dtype)
+        return self._run(x, gradient), gradient
+
+    def _run(self, x: Tensor, gradient: Tensor | None) -> Tensor:
+        if x.shape[1:] != self._event_shape or x.dtype != self._dtype:
+            raise ValueError(
+                f"Conv takes points of shape (N, {', '.join(map(str, self._event_shape))}) and "
+                f"{self._dtype}, got {tuple(x.shape)} and {x.dtype}"
+            )
+        x = x.detach().contiguous()
+        energy = torch.empty(len(x), dtype=self._dtype)
+        self._library.conv_energy(
+            ctypes.c_void_p(x.data_ptr()),
+            ctypes.c_void_p(energy.data_ptr()),
+            ctypes.c_void_p(None if gradient is None else gradient.data_ptr()),
+            ctypes.c_int(len(x)),
+            self._real(self._leak),
+            self._pointers,
+            ctypes.c_int(torch.get_num_threads()),
+        )
+        return energy
+
+
+def _winograd(weight: Tensor, panel: int) -> tuple[Tensor, Tensor]:
+    """The 16 transformed filters ``(in, out)``, and their transposes, in panels."""
+    g = weight.new_tensor(G)
+    out, inputs = weight.shape[:2]
+    taps = weight.permute(2, 3, 1, 0).reshape(9, inputs * out)
+    transformed = (torch.kron(g, g) @ taps).reshape(16, inputs, out)
+    return _panels(transformed, panel), _panels(transformed.mT, panel)
+
+
+def _panels(matrix: Tensor, panel: int) -> Tensor:
+    """``(..., K, N)`` to ``(..., N / panel, K, panel)``: columns side by side as they are read."""
+    packed: Tensor = matrix.unflatten(-1, (-1, panel)).transpose(-2, -3)
+    return packed
+
+
+def _bias(layer: nn.Conv2d) -> Tensor:
+    assert layer.bias is not None  # Conv always has one
+    return layer.bias

@@ -1,0 +1,84 @@
+"""Compiling a C++ file once per machine and setting, and loading it."""
+
+import ctypes
+import functools
+import hashlib
+import logging
+import os
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+from ..files import whole_file
+
+log = logging.getLogger("uspebm")
+
+FLAGS = ("-std=gnu++17", "-O3", "-march=native", "-fopenmp", "-shared", "-fPIC")
+
+
+class BuildError(RuntimeError):
+    """The machine has no compiler for this, or it refused."""
+
+
+@functools.cache
+def library(source: Path, **constants: int | str) -> ctypes.CDLL:
+    """``source`` compiled with ``constants`` as macros; from the cache if it was before."""
+    compiler = _compiler()
+    flags = [*FLAGS, *(f"-D{name}={value}" for name, value in constants.items())]
+    key = hashlib.sha256(source.read_bytes())
+    for part in (compiler, *flags, _cpu()):
+        key.update(part.encode() + b"\0")
+    built = _cache() / f"{source.stem}-{key.hexdigest()[:16]}.so"
+    if not built.exists():
+        started = time.perf_counter()
+        _compile(compiler, flags, source, built)
+        log.info("compiled %s in %.1f s", source.name, time.perf_counter() - started)
+    try:
+        return ctypes.CDLL(str(built))
+    except OSError as error:
+        raise BuildError(f"{built} cannot be loaded: {error}") from error
+
+
+def _compiler() -> str:
+    """The C++ compiler: ``$CXX``, or the first one found."""
+    for name in (os.environ.get("CXX"), "g++", "c++", "clang++"):
+        if name and (found := shutil.which(name)):
+            return found
+    raise BuildError("there is no C++ compiler (looked for $CXX, g++, c++, clang++)")
+
+
+def _compile(compiler: str, flags: list[str], source: Path, built: Path) -> None:
+    unfinished = built.with_suffix(f".{os.getpid()}")
+    try:
+        built.parent.mkdir(parents=True, exist_ok=True)
+        done = subprocess.run(
+            [compiler, *flags, str(source), "-o", str(unfinished)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            reason = next((line for line in done.stderr.splitlines() if "error" in line), "")
+            raise BuildError(f"{compiler} failed with code {done.returncode}: {reason}")
+        # Processes that compile the same file at the same time do not see each other's half.
+        with whole_file(built) as file:
+            file.write(unfinished.read_bytes())
+    except OSError as error:
+        raise BuildError(f"{source.name} cannot be compiled: {error}") from error
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def _cache() -> Path:
+    home = os.environ.get("XDG_CACHE_HOME")
+    return (Path(home) if home else Path.home() / ".cache") / "uspebm"
+
+
+def _cpu() -> str:
+    """What kind of processor this is: a shared home may serve several."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line for line in lines if line.startswith(("flags", "Features")))
+    except (OSError, StopIteration):
+        return " ".join(os.uname()) if hasattr(os, "uname") else ""
