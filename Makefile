@@ -4,12 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: help setup demo test format clean
+.PHONY: help setup demo bench test format clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo    train PS-USP and SRLMC on the 2-D mixture (about a minute of training)"
 	@echo "make test    linters, type checker, doctests and tests"
+	@echo "make bench   time the particle step against plain PyTorch and torchebm (ten minutes)"
 	@echo "make setup   only install into $(VENV)"
 	@echo "make clean   remove $(VENV) and caches"
 
@@ -26,6 +27,10 @@ $(INSTALLED): pyproject.toml constraints.txt
 
 demo: setup
 	$(BIN)/uspebm demo
+
+bench: setup
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt -e '.[bench]'
+	$(BIN)/uspebm bench
 
 test: setup
 	$(BIN)/ruff check .

@@ -35,6 +35,25 @@ def _parser() -> argparse.ArgumentParser:
         "--fresh", action="store_true", help="overwrite an earlier run instead of resuming it"
     )
     command.set_defaults(run=_demo)
+
+    command = commands.add_parser(
+        "bench",
+        help="time the particle step against plain PyTorch and peers (about ten minutes)",
+        description=(
+            "Time energy gradients, Langevin chains and PS-USP updates against plain PyTorch, a "
+            "straightforward implementation and, where it is installed, torchebm; all in one "
+            "run, in turns, so that the ratios hold on a busy machine."
+        ),
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    command.add_argument("--json", type=Path, metavar="FILE", help="also write the figures here")
+    command.add_argument(
+        "--out", type=Path, default=Path("runs/bench"), metavar="DIR", help="folder for the results"
+    )
+    command.add_argument(
+        "--quick", action="store_true", help="small sizes: shows that it runs, not how fast"
+    )
+    command.set_defaults(run=_bench)
     return parser
 
 
@@ -68,6 +87,23 @@ def _demo(arguments: argparse.Namespace) -> None:
         "(128 units instead of 512, 2,000 points instead of 5,000)."
     )
     console.print(f"Picture, figures, log and models: {out}/")
+
+
+def _bench(arguments: argparse.Namespace) -> None:
+    from .bench import report
+    from .progress import console
+
+    console.print("Timing (a line per case as it is done):")
+    result = report.run(report.QUICK if arguments.quick else report.FULL)
+    console.print(report.table(result))
+    for name, ratio in result.ratios.items():
+        console.print(
+            f"{name}: " + ("torchebm is not installed" if ratio is None else f"{ratio:.2f}")
+        )
+    for path in {arguments.out / "bench.json", arguments.json or arguments.out / "bench.json"}:
+        report.save(result, path)
+    report.draw(result, arguments.out / "bench")
+    console.print(f"Figures and picture: {arguments.out}/")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -61,7 +61,8 @@ class NativeConv:
                 last.weight,
                 last.bias,
             ]
-            self._weights = [w.detach().contiguous() for w in packed]
+            # Copies: the module may be trained on while this energy is in use.
+            self._weights = [w.clone(memory_format=torch.contiguous_format) for w in packed]
         self._pointers = (ctypes.c_void_p * len(self._weights))(
             *(w.data_ptr() for w in self._weights)
         )

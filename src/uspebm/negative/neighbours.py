@@ -35,10 +35,12 @@ from torch.nn.functional import embedding_bag
 
 from .sketch import Sketch
 
-CHUNK = 4_000_000
-"""Numbers held at a time in one temporary array; bounds the memory of a search."""
+CHUNK = 1_000_000
+"""Pairs, or numbers, held at a time in temporary arrays; bounds the memory of a search."""
 LISTED = 125_000
 """Pairs that lists aim to hold: few to look through, yet wide enough to last some rounds."""
+LONGEST = 10_000_000
+"""Pairs beyond which nothing is listed, and every pair is compared in every round."""
 REACH = 1.15
 """Least radius of a list, in spacings."""
 FEW_DIMENSIONS = 16
@@ -85,7 +87,9 @@ class Neighbours:
         sketch: Sketch | None = None,
     ) -> None:
         self._spacing = spacing
-        self._skip = fixed.new_empty(0, dtype=torch.long) if skip is None else skip
+        self._absent = torch.zeros(len(fixed), dtype=torch.bool, device=fixed.device)
+        if skip is not None:
+            self._absent[skip] = True
         self._sketch = sketch or Sketch(fixed)
         self._fixed = _Set(fixed, self._sketch.square)
         self._largest = self._fixed.square.max().item() if len(fixed) else 0.0
@@ -103,27 +107,40 @@ class Neighbours:
         error = _error(max(here.square.max().item(), self._largest), moving)
         if len(self._fixed.x):
             lists = self._follow(moving)
-            pairs, i, j = lists.near()
-            lists.learn(pairs, _feel(felt, here, self._fixed, i, j, self._spacing, 1.0, error))
-        rows = max(1, CHUNK // len(moving))
-        for start in range(0, len(moving), rows):
-            part = slice(start, start + rows)
-            close = _squared(here, _Set(moving[part], here.square[part]))
-            close = close < (self._spacing**2 + error)
-            close.diagonal(-start).fill_(False)  # no point repels itself
-            i, j = close.nonzero().unbind(1)
-            _feel(felt, here, here, i, j + start, self._spacing, 2.0, error)
+            if lists is None:
+                self._compare_all(felt, here, self._fixed, 1.0, error)
+            else:
+                pairs, i, j = lists.near()
+                lists.learn(pairs, _feel(felt, here, self._fixed, i, j, self._spacing, 1.0, error))
+        self._compare_all(felt, here, here, 2.0, error)
         return felt
 
-    def _follow(self, moving: Tensor) -> "_Lists":
-        """The lists, brought up to where the points have moved."""
-        if self._lists is None or self._last is None:
+    def _compare_all(
+        self, felt: Crowd, here: _Set, other: _Set, weight: float, error: float
+    ) -> None:
+        """Add what every pair contributes to ``felt``."""
+        rows = max(1, CHUNK // len(here.x))
+        for start in range(0, len(other.x), rows):
+            part = slice(start, start + rows)
+            squared = _squared(here, _Set(other.x[part], other.square[part]))
+            close = squared < (self._spacing**2 + error)
+            if other is here:
+                close.diagonal(-start).fill_(False)  # no point repels itself
+            else:
+                close &= ~self._absent[part]
+            i, j = close.nonzero().unbind(1)
+            _feel(felt, here, other, i, j + start, self._spacing, weight, error)
+
+    def _follow(self, moving: Tensor) -> "_Lists | None":
+        """The lists, brought up to where the points have moved; none where they would be long."""
+        if self._last is None:
             places, fixed_places = self._sketch.of(moving), self._sketch.coordinates
-            some = fixed_places[:: max(1, len(fixed_places) // 500)]
-            if (torch.cdist(places, some) < self._spacing).double().mean() > LOOSE:
+            if _share_within(self._spacing, places, fixed_places) > LOOSE:
                 self._sketch, places, fixed_places = Sketch(self._fixed.x, 0), moving, self._fixed.x
-            self._lists = _Lists(places, fixed_places, self._spacing, self._skip)
-        else:
+            near = _share_within(REACH * self._spacing, places, fixed_places)
+            if near * len(places) * len(fixed_places) <= LONGEST:
+                self._lists = _Lists(places, fixed_places, self._spacing, self._absent)
+        elif self._lists is not None:
             step = (moving - self._last).norm(dim=1) * (1 + ROUNDING)
             self._lists.move(self._sketch.of(moving), step)
         self._last = moving.clone()
@@ -136,12 +153,11 @@ class _Lists:
     Its places are sketches; the bounds hold for the points themselves.
     """
 
-    def __init__(self, places: Tensor, fixed: Tensor, spacing: float, skip: Tensor) -> None:
+    def __init__(self, places: Tensor, fixed: Tensor, spacing: float, absent: Tensor) -> None:
         self._spacing = spacing
         self._fixed = _Set(fixed, fixed.square().sum(1))
         self._largest = self._fixed.square.max().item()
-        self._absent = torch.zeros(len(fixed), dtype=torch.bool, device=fixed.device)
-        self._absent[skip] = True
+        self._absent = absent
         self._radius = self._choose_radius(places)
         self._places = places
         self._origin = places.clone()
@@ -276,6 +292,12 @@ def _products(a: Tensor, b: Tensor, i: Tensor, j: Tensor) -> Tensor:
 def _squared(a: _Set, b: _Set) -> Tensor:
     """Squared distances of all pairs, ``(m, k)``, up to rounding."""
     return torch.addmm(a.square.unsqueeze(1) + b.square, a.x, b.x.T, alpha=-2.0)
+
+
+def _share_within(radius: float, a: Tensor, b: Tensor) -> float:
+    """Of the pairs, the share closer than ``radius``, by a sample."""
+    some = b[:: max(1, len(b) // 500)]
+    return (torch.cdist(a, some) < radius).double().mean().item()
 
 
 def _error(largest_square: float, like: Tensor) -> float:

@@ -1,0 +1,1 @@
+"""Speed against plain PyTorch and peers, in one process and one run."""

@@ -1,0 +1,141 @@
+"""The compiled energy against the module it stands for."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from uspebm import MLP, Conv
+from uspebm.native import BuildError, NativeConv, library
+from uspebm.native.conv import SOURCE
+from uspebm.randomness import generator
+
+SHAPES = [
+    ((1, 28, 28), (32, 64, 128), 128),
+    ((3, 32, 32), (16, 32, 48), 64),
+    ((1, 9, 13), (16, 16, 32), 16),  # pooling drops a row or column in every block
+    ((2, 31, 15), (32, 16, 16), 32),
+    ((1, 8, 8), (16, 16, 16), 16),
+]
+
+
+@pytest.mark.parametrize(("shape", "filters", "width"), SHAPES)
+def test_energies_and_gradients_are_the_modules(
+    shape: tuple[int, ...], filters: tuple[int, ...], width: int
+) -> None:
+    torch.manual_seed(0)
+    module = Conv(shape, filters=filters, width=width).double()
+    native = NativeConv(module)
+    for n in (1, 2, 5, 9, 33):
+        x = torch.randn(n, *shape, generator=generator(n), dtype=torch.float64, requires_grad=True)
+        expected = module(x)
+        (gradient,) = torch.autograd.grad(expected.sum(), x)
+        values, found = native.value_and_gradient(x)
+        torch.testing.assert_close(values, expected.detach(), rtol=1e-10, atol=1e-14)
+        torch.testing.assert_close(found, gradient, rtol=1e-9, atol=1e-15)
+        torch.testing.assert_close(native(x), values)
+
+
+def test_float32_is_as_good_as_autograds() -> None:
+    torch.manual_seed(0)
+    module = Conv()
+    x = torch.rand(64, 1, 28, 28, generator=generator(0)) * 2 - 1
+    leaf = x.double().requires_grad_()
+    (exact,) = torch.autograd.grad(module.double()(leaf).sum(), leaf)
+    native = NativeConv(module.float())
+    error = (native.value_and_gradient(x)[1].double() - exact).flatten(1).norm(dim=1)
+    assert (error / exact.flatten(1).norm(dim=1)).median() < 1e-5
+
+
+def test_weights_are_those_of_the_moment_it_was_made() -> None:
+    torch.manual_seed(0)
+    module = Conv((1, 8, 8), filters=(16, 16, 16), width=16)
+    x = torch.randn(3, 1, 8, 8, generator=generator(0))
+    before = NativeConv(module)
+    values = before(x).clone()
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.mul_(1.1)
+    assert torch.equal(before(x), values)
+    torch.testing.assert_close(NativeConv(module)(x), module(x).detach())
+
+
+def test_any_number_of_threads_gives_the_same() -> None:
+    torch.manual_seed(0)
+    native = NativeConv(Conv())
+    x = torch.randn(37, 1, 28, 28, generator=generator(0))
+    threads = torch.get_num_threads()
+    try:
+        results = []
+        for count in (1, 2, 3):
+            torch.set_num_threads(count)
+            results.append(native.value_and_gradient(x)[1])
+    finally:
+        torch.set_num_threads(threads)
+    # Batches differ with the number of threads, and with them the order of some sums.
+    torch.testing.assert_close(results[0], results[1], rtol=1e-4, atol=1e-9)
+    torch.testing.assert_close(results[0], results[2], rtol=1e-4, atol=1e-9)
+
+
+def test_nan_is_passed_on() -> None:
+    native = NativeConv(Conv((1, 8, 8), filters=(16, 16, 16), width=16))
+    x = torch.zeros(3, 1, 8, 8)
+    x[1, 0, 4, 4] = float("nan")
+    assert native(x).isfinite().tolist() == [True, False, True]
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        MLP(2),
+        Conv(filters=(32, 64)),
+        Conv(filters=(20, 64, 128)),
+        Conv().half(),
+        nn.Sequential(Conv()),
+    ],
+    ids=["mlp", "two blocks", "odd filters", "half", "wrapped"],
+)
+def test_what_it_is_not_made_for_is_refused(module: nn.Module) -> None:
+    assert not NativeConv.can_run(module)
+    with pytest.raises(BuildError, match="no compiled code for"):
+        NativeConv(module)
+
+
+def test_points_of_another_kind_are_refused() -> None:
+    native = NativeConv(Conv())
+    with pytest.raises(ValueError, match=r"Conv takes points of shape \(N, 1, 28, 28\)"):
+        native(torch.zeros(2, 3, 28, 28))
+    with pytest.raises(ValueError, match=r"torch\.float64"):
+        native(torch.zeros(2, 1, 28, 28, dtype=torch.float64))
+
+
+@pytest.fixture
+def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    library.library.cache_clear()
+    return tmp_path
+
+
+def test_a_missing_compiler_is_said(empty_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(empty_cache))
+    monkeypatch.delenv("CXX", raising=False)
+    with pytest.raises(BuildError, match="no C\\+\\+ compiler"):
+        NativeConv(Conv())
+
+
+def test_a_refusing_compiler_is_said(empty_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", "false")
+    with pytest.raises(BuildError, match="failed with code 1"):
+        NativeConv(Conv())
+    assert not list(empty_cache.rglob("*.so"))
+
+
+def test_it_is_compiled_once(empty_cache: Path, caplog: pytest.LogCaptureFixture) -> None:
+    constants = {"CHANNELS": 1, "HEIGHT": 8, "WIDTH": 8, "F1": 16, "F2": 16, "F3": 16}
+    for _ in range(2):
+        library.library.cache_clear()  # as another process would find it
+        with caplog.at_level("INFO", logger="uspebm"):
+            library.library(SOURCE, REAL="float", HIDDEN=16, **constants)
+    assert len(list(empty_cache.rglob("*.so"))) == 1
+    assert [r.getMessage()[:27] for r in caplog.records] == ["compiled conv_energy.cpp in"]

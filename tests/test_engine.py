@@ -1,0 +1,86 @@
+"""Which code evaluates the energy, and that it makes no difference."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from uspebm import MLP, Box, Conv, PersistentUSP, TrainState, fit, resume, save
+from uspebm.engine import Engine, choose_engine, energy_on
+from uspebm.native import library
+from uspebm.randomness import generator
+
+SHAPE = (1, 8, 8)
+BOX = Box(-1.0, 1.0, SHAPE)
+PHASE = PersistentUSP(
+    domain=BOX, particles=40, spacing=4.0, active=20, nodes=40, rounds=3, ascent_size=1.0
+)
+DATA = BOX.sample(30, generator(0, "data"))
+
+
+def small(seed: int = 0) -> Conv:
+    torch.manual_seed(seed)
+    return Conv(SHAPE, filters=(16, 16, 16), width=16)
+
+
+def test_the_engine_follows_from_the_settings() -> None:
+    assert choose_engine(small(), PHASE, steps=10) == "torch"  # not worth compiling
+    assert choose_engine(small(), PHASE, steps=10_000) == "native"
+    assert choose_engine(MLP(SHAPE), PHASE, steps=10_000) == "torch"
+
+
+def test_without_a_compiler_torch_is_used_and_one_line_says_so(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CXX", raising=False)
+    library.library.cache_clear()
+    assert choose_engine(small(), PHASE, steps=10_000) == "torch"
+    (record,) = caplog.records
+    assert "Using torch instead of compiled code" in record.getMessage()
+    assert "\n" not in record.getMessage()
+
+
+@pytest.mark.parametrize("spacing", [0.5, 4.0, 4.5])
+def test_a_round_gives_the_same_points_on_either_engine(spacing: float) -> None:
+    phase = replace(PHASE, rounds=1, spacing=spacing)
+    module = small().double()
+    ends = []
+    engines: tuple[Engine, ...] = ("torch", "native")
+    for engine in engines:
+        state = phase.init(generator(0), torch.float64)
+        nodes, state, info = phase.step(energy_on(engine, module), state, generator(1))
+        ends.append((nodes, state, info))
+    (a, points, told), (b, others, told_too) = ends
+    torch.testing.assert_close(points.points, others.points, rtol=1e-10, atol=1e-12)
+    torch.testing.assert_close(a.log_weight, b.log_weight, rtol=1e-10, atol=1e-12)
+    assert told.violating == told_too.violating
+
+
+def start(engine: Engine | None = None) -> TrainState:
+    net = small()
+    return TrainState.start(net, PHASE, torch.optim.Adam(net.parameters(), 1e-2), engine=engine)
+
+
+def test_the_engine_is_kept_and_resuming_stays_exact(tmp_path: Path) -> None:
+    def run(state: TrainState, steps: int) -> TrainState:
+        for _ in fit(state, PHASE, DATA, batch_size=10, steps=steps):
+            pass
+        return state
+
+    straight = run(start("native"), 6)
+    save(run(start("native"), 2), tmp_path)
+    resumed = start()
+    assert resume(resumed, tmp_path)
+    assert resumed.engine == "native"
+    run(resumed, 6)
+    for a, b in zip(straight.negative, resumed.negative, strict=True):
+        assert torch.equal(a, b)
+    for x, y in zip(straight.module.parameters(), resumed.module.parameters(), strict=True):
+        assert torch.equal(x, y)
+    # On the other engine the run would have been another one, if only in the last digits.
+    other = run(start("torch"), 6)
+    assert not torch.equal(other.negative[0], straight.negative[0])
+    torch.testing.assert_close(other.negative[0], straight.negative[0], atol=0.05, rtol=0)
