@@ -12,7 +12,7 @@ from uspebm.cli import main
 from uspebm.randomness import generator
 
 
-@pytest.mark.parametrize(("shape", "spacing"), [((2,), 0.2), ((200,), 11.6)])
+@pytest.mark.parametrize(("shape", "spacing"), [((2,), 0.12), ((200,), 11.6)])
 def test_the_library_makes_the_straightforward_moves(
     shape: tuple[int, ...], spacing: float
 ) -> None:
@@ -20,7 +20,13 @@ def test_the_library_makes_the_straightforward_moves(
     torch.manual_seed(0)
     net, box = MLP(shape, width=16).double(), Box(-1.0, 1.0, shape)
     phase = PersistentUSP(
-        domain=box, particles=150, spacing=spacing, active=40, nodes=60, rounds=12
+        domain=box,
+        particles=150,
+        spacing=spacing,
+        active=40,
+        nodes=60,
+        rounds=12,
+        repulsion_size=0.02 * spacing,
     )
     points = box.sample(150, generator(0), torch.float64)
     nodes, state, info = phase.step(net, Particles(points.clone()), generator(1))
