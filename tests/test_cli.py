@@ -10,6 +10,7 @@ import pytest
 from uspebm import MLP, load_snapshot
 from uspebm.cli import main
 from uspebm.experiments import demo
+from uspebm.experiments.mixture import MODES, RIGHTMOST
 from uspebm.runlog import rows
 
 
@@ -88,5 +89,5 @@ def test_bad_input_is_one_line_and_exit_code_2(
 
 
 def test_the_demo_starts_everything_in_the_rightmost_mode() -> None:
-    assert max(demo.MODES)[0] == demo.RIGHTMOST.mean[0] == 1.0
-    assert demo.PS_USP.proposal == demo.SRLMC.sampler.proposal == demo.RIGHTMOST
+    assert max(MODES)[0] == RIGHTMOST.mean[0] == 1.0
+    assert demo.PS_USP.proposal == demo.SRLMC.sampler.proposal == RIGHTMOST

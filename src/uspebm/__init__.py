@@ -1,5 +1,6 @@
 """Energy-based models whose density can be trusted, by uniform support partitioning."""
 
+from .annealing import Annealing, importance_log_z
 from .checkpoint import (
     CheckpointError,
     checkpointed,
@@ -29,6 +30,7 @@ __version__ = "0.1.0"
 __all__ = [
     "MLP",
     "USP",
+    "Annealing",
     "Box",
     "CheckpointError",
     "Conv",
@@ -52,6 +54,7 @@ __all__ = [
     "effective_sample_size",
     "fit",
     "grid_density",
+    "importance_log_z",
     "load_snapshot",
     "mle_surrogate",
     "resume",

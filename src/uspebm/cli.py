@@ -6,6 +6,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+FIGURES = ("fig1", "fig2", "fig3", "fig4", "props")
+
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
@@ -37,6 +39,28 @@ def _parser() -> argparse.ArgumentParser:
     command.set_defaults(run=_demo)
 
     command = commands.add_parser(
+        "reproduce",
+        help="run an experiment of the paper and measure its claims",
+        description=(
+            "Run an experiment of the paper, measure what it claims, and draw its figure. An "
+            "interrupted run goes on where it stopped when the same command is given again."
+        ),
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    command.add_argument("figure", choices=[*FIGURES, "all"], help="which experiment")
+    command.add_argument(
+        "--preset",
+        choices=["paper", "fast", "smoke"],
+        default="fast",
+        help="the appendix's settings, the same conclusion in minutes, or only that it runs",
+    )
+    command.add_argument("--seeds", type=int, default=1, help="how many seeds, from 0 on")
+    command.add_argument(
+        "--out", type=Path, default=Path("runs"), metavar="DIR", help="folder for the results"
+    )
+    command.set_defaults(run=_reproduce)
+
+    command = commands.add_parser(
         "bench",
         help="time the particle step against plain PyTorch and peers (about ten minutes)",
         description=(
@@ -61,8 +85,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _demo(arguments: argparse.Namespace) -> None:
-    from .checkpoint import checkpoints
     from .experiments import demo
+    from .experiments.training import unfinished
     from .progress import console
 
     if arguments.steps < 1:
@@ -76,7 +100,7 @@ def _demo(arguments: argparse.Namespace) -> None:
     try:
         measured = demo.run(out, config, fresh=arguments.fresh)
     except KeyboardInterrupt:
-        if any(checkpoints(out / name) for name in demo.METHODS):
+        if unfinished(out):
             command = f"uspebm demo --out {out} --steps {config.steps} --seed {config.seed}"
             console.print(f"\nInterrupted; the state is saved. Resume with: {command}")
         raise
@@ -87,6 +111,23 @@ def _demo(arguments: argparse.Namespace) -> None:
         "(128 units instead of 512, 2,000 points instead of 5,000)."
     )
     console.print(f"Picture, figures, log and models: {out}/")
+
+
+def _reproduce(arguments: argparse.Namespace) -> None:
+    from importlib import import_module
+
+    from .experiments import claims
+    from .progress import console
+
+    if arguments.seeds < 1:
+        raise ValueError(f"--seeds {arguments.seeds} must be at least 1")
+    for figure in FIGURES if arguments.figure == "all" else [arguments.figure]:
+        experiment = import_module(f"uspebm.experiments.{figure}")
+        config = getattr(experiment, arguments.preset.upper())
+        out = arguments.out / arguments.preset / figure
+        found = experiment.run(out, config, arguments.seeds)
+        console.print(claims.table(f"{figure}, preset {arguments.preset}", found))
+        console.print(f"Figure and claims: {out}/")
 
 
 def _bench(arguments: argparse.Namespace) -> None:

@@ -109,6 +109,11 @@ class Box:
         inside = (x >= self._edge("low", x)) & (x <= self._edge("high", x))
         return inside.flatten(1).all(1)
 
+    def log_prob(self, x: Tensor) -> Tensor:
+        """Log-density of the uniform law on the box, ``(N,)``; minus infinity outside."""
+        density = x.new_full((len(x),), -self.log_volume)
+        return density.masked_fill(~self.contains(x), -math.inf)
+
     def share_outside(self, x: Tensor) -> float:
         """The share of points that lie outside."""
         return 1.0 - self.contains(x).double().mean().item()

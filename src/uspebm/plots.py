@@ -11,7 +11,13 @@ from torch import Tensor
 from .density import GridDensity
 from .domains import Box
 
-COLOURS = {"data": "#333333", "srlmc": "#c44e52", "ps_usp": "#4c72b0"}
+COLOURS = {
+    "data": "#333333",
+    "ood": "#dd8452",
+    "srlmc": "#c44e52",
+    "importance": "#55a868",
+    "ps_usp": "#4c72b0",
+}
 DENSITY = "viridis"
 
 

@@ -185,15 +185,15 @@ def draw(report: Report, stem: Path) -> None:
         panels[1].loglog(sizes, seconds, marker="o", label="n" if kind == "particles" else "|Λ|")
     panels[1].set_title("seconds per update (N = 20)", fontsize=9)
     panels[1].set_xlabel("number of points")
-    panels[1].legend()
+    panels[1].legend(fontsize=7)
     counts = list(report.memory)
     panels[2].loglog(counts, [report.memory[n]["peak"] for n in counts], "o-", label="peak")
     panels[2].loglog(counts, [report.memory[n]["points"] for n in counts], "--", label="points")
     panels[2].set_title("MiB of an update, 784 dimensions", fontsize=9)
     panels[2].set_xlabel("n")
-    panels[2].legend()
+    panels[2].legend(fontsize=7)
     for panel in panels:
-        panel.tick_params(labelsize=6)
+        panel.tick_params(labelsize=6, which="both")
     save_figure(figure, stem)
 
 

@@ -12,36 +12,25 @@ of those tried for it: at PS-USP's it does worse.
 """
 
 import json
-import math
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from rich.table import Table
 from torch import Tensor
 
-from ..checkpoint import checkpointed, checkpoints, resume, save_snapshot
-from ..density import GridDensity, grid_density, kl, mass_by_nearest, ood_share
-from ..domains import Box
-from ..energies import MLP, Gaussian, GaussianMixture
+from ..checkpoint import save_snapshot
+from ..density import GridDensity
+from ..energies import MLP
 from ..files import whole_file
 from ..negative import Langevin, PersistentUSP, Replay
 from ..plots import COLOURS, density_panel, new_figure, points_panel, save_figure
-from ..progress import console, shown
-from ..runlog import logged, rewind, rows
-from ..train import Record, TrainState, fit
 from ..types import NegativePhase
+from .mixture import DOMAIN, MIXTURE, RIGHTMOST, Measured, measure, truth
+from .training import Recipe, Training, drop_checkpoints, unfinished
 
-DOMAIN = Box(-2.0, 2.0, shape=(2,))
-MODES = tuple((math.cos(k * math.pi / 3), math.sin(k * math.pi / 3)) for k in range(6))
-MIXTURE = GaussianMixture(MODES, std=0.1)
-RIGHTMOST = Gaussian(MODES[0], std=0.1)
 METHODS = ("ps_usp", "srlmc")
-CELLS = 200
-"""Grid cells per axis: a fifth of the modes' width, so that sums over the grid are exact."""
-
 PS_USP = PersistentUSP(
     domain=DOMAIN,
     particles=2000,
@@ -62,24 +51,18 @@ SRLMC = Replay(
 class Config:
     """What is trained, and for how long."""
 
-    width: int = 128
-    ps_usp_rate: float = 1e-3
-    srlmc_rate: float = 3e-4
-    average_decay: float = 0.97
-    batch_size: int = 1000
     steps: int = 500
     seed: int = 0
+    width: int = 128
+    batch_size: int = 1000
+    average_decay: float = 0.97
+    ps_usp_rate: float = 1e-3
+    srlmc_rate: float = 3e-4
     ps_usp: PersistentUSP = PS_USP
     srlmc: Replay = SRLMC
 
-
-class Measured(NamedTuple):
-    """How well a model has learned the mixture."""
-
-    kl: float
-    mode_mass: list[float]
-    ood_share: float
-    seconds: float
+    def recipe(self, learning_rate: float) -> Recipe:
+        return Recipe("adam", learning_rate, self.steps, self.batch_size, self.average_decay)
 
 
 def run(out: Path, config: Config, fresh: bool = False) -> dict[str, Measured]:
@@ -89,29 +72,32 @@ def run(out: Path, config: Config, fresh: bool = False) -> dict[str, Measured]:
     kept as snapshots beside the figures.
     """
     _prepare(out, config, fresh)
-    truth = grid_density(MIXTURE, DOMAIN, CELLS)
     densities: dict[str, GridDensity] = {}
     measured: dict[str, Measured] = {}
     points = torch.empty(0, 2)
+    log = ""
     methods: dict[str, tuple[NegativePhase[Any], float]] = {
         "ps_usp": (config.ps_usp, config.ps_usp_rate),
         "srlmc": (config.srlmc, config.srlmc_rate),
     }
     for name, (phase, learning_rate) in methods.items():
-        state, seconds = _train(name, phase, learning_rate, out, config)
-        q = grid_density(state.average.module, DOMAIN, CELLS)
-        save_snapshot(state.average.module, out / f"{name}.safetensors", weights="averaged")
-        densities[name] = q
-        measured[name] = Measured(
-            kl(truth, q), mass_by_nearest(q, torch.tensor(MODES)), ood_share(truth, q), seconds
-        )
+        torch.manual_seed(config.seed)
+        module = MLP(2, width=config.width)
+        recipe = config.recipe(learning_rate)
+        training = Training(name, module, phase, MIXTURE, recipe, out / name, config.seed).finish()
+        learned = training.state.average.module
+        densities[name], measured[name] = measure(learned, training.seconds)
+        save_snapshot(learned, out / f"{name}.safetensors", weights="averaged")
+        log += "".join(json.dumps(row) + "\n" for row in training.history)
         if name == "ps_usp":
-            points = state.negative[0]
-    _draw(out / "demo", truth, densities, points, measured)
+            points = training.state.negative[0]
+    _draw(out / "demo", densities, points, measured)
+    with whole_file(out / "metrics.jsonl") as file:
+        file.write(log.encode())
     results = {name: m._asdict() for name, m in measured.items()}
     with whole_file(out / "results.json") as file:
         file.write(json.dumps({**results, "config": asdict(config)}, indent=2).encode())
-    _drop_checkpoints(out)  # the run is complete
+    _drop_run(out)
     return measured
 
 
@@ -119,77 +105,37 @@ def _prepare(out: Path, config: Config, fresh: bool) -> None:
     """A folder that is empty, or holds a run of the same config, or may be overwritten."""
     settings = out / "config.json"
     wanted = json.dumps(asdict(config), indent=2)
-    unfinished = any(checkpoints(out / name) for name in METHODS)
     if settings.exists() and settings.read_text() != wanted and not fresh:
         raise ValueError(
-            f"{out} holds {'an unfinished' if unfinished else 'a'} run with other settings: "
+            f"{out} holds {'an unfinished' if unfinished(out) else 'a'} run with other settings: "
             "choose another --out, or overwrite it with --fresh"
         )
-    if unfinished and not fresh:
-        return
-    _drop_checkpoints(out)
-    (out / "metrics.jsonl").unlink(missing_ok=True)
-    with whole_file(settings) as file:
-        file.write(wanted.encode())
+    if fresh or not unfinished(out):
+        _drop_run(out)
+        with whole_file(settings) as file:
+            file.write(wanted.encode())
 
 
-def _drop_checkpoints(out: Path) -> None:
+def _drop_run(out: Path) -> None:
+    """Remove what only resuming needs."""
+    drop_checkpoints(out)
     for name in METHODS:
-        for path in checkpoints(out / name):
-            path.unlink()
-        with suppress(OSError):  # not there, or not ours alone
-            (out / name).rmdir()
-
-
-def _train(
-    name: str, phase: NegativePhase[Any], learning_rate: float, out: Path, config: Config
-) -> tuple[TrainState, float]:
-    """The trained state, and the seconds that its updates took in all."""
-    torch.manual_seed(config.seed)
-    module = MLP(2, width=config.width)
-    optimizer = torch.optim.Adam(module.parameters(), learning_rate)
-    state = TrainState.start(
-        module, phase, optimizer, average_decay=config.average_decay, seed=config.seed
-    )
-    if resume(state, out / name):
-        console.print(f"{name}: resuming at update {state.step}")
-    log = out / "metrics.jsonl"
-    rewind(log, state.step, method=name)
-    records = fit(state, phase, MIXTURE, batch_size=config.batch_size, steps=config.steps)
-    records = checkpointed(records, state, out / name, seconds=20.0)
-    records = logged(records, log, method=name)
-    for _ in shown(records, config.steps, name, _figures, done=state.step):
-        pass
-    return state, sum(row["seconds"] for row in rows(log) if row["method"] == name)
-
-
-def _figures(record: Record) -> str:
-    """The numbers that matter while training."""
-    text = f"loss {record.loss:+.3f}  nodes {record.ess:.0f} effective"
-    info = record.info._asdict()
-    if "violating" in info:
-        text += f"  violating {info['violating']:.0%}"
-    if "rho" in info:
-        text += f"  ρ {info['rho']:g}"
-    return text
+        (out / name).with_suffix(".jsonl").unlink(missing_ok=True)
 
 
 def _draw(
-    stem: Path,
-    truth: GridDensity,
-    densities: dict[str, GridDensity],
-    points: Tensor,
-    measured: dict[str, Measured],
+    stem: Path, densities: dict[str, GridDensity], points: Tensor, measured: dict[str, Measured]
 ) -> None:
     figure, panels = new_figure(columns=4)
-    peak = truth.log_q.max().exp().item()
-    density_panel(panels[0], truth, DOMAIN, peak, "truth p")
-    density_panel(
-        panels[1], densities["srlmc"], DOMAIN, peak, f"SRLMC, KL {measured['srlmc'].kl:.2f}"
-    )
-    density_panel(
-        panels[2], densities["ps_usp"], DOMAIN, peak, f"PS-USP, KL {measured['ps_usp'].kl:.3f}"
-    )
+    p = truth()
+    peak = p.log_q.max().exp().item()
+    titles = {
+        "srlmc": f"SRLMC, KL {measured['srlmc'].kl:.2f}",
+        "ps_usp": f"PS-USP, KL {measured['ps_usp'].kl:.3f}",
+    }
+    density_panel(panels[0], p, DOMAIN, peak, "truth p")
+    for panel, (name, title) in zip(panels[1:3], titles.items(), strict=True):
+        density_panel(panel, densities[name], DOMAIN, peak, title)
     points_panel(panels[3], points, DOMAIN, COLOURS["ps_usp"], "PS-USP partition points")
     save_figure(figure, stem)
 

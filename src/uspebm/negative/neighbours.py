@@ -165,9 +165,9 @@ class _Lists:
 
     def _choose_radius(self, places: Tensor) -> float:
         """A radius that holds about LISTED pairs, by a sample of distances."""
-        some = self._fixed.x[:: max(1, len(self._fixed.x) // 500)]
+        some = self._fixed.x[:: max(1, len(self._fixed.x) // 250)]
         share = min(1.0, LISTED / (len(places) * len(self._fixed.x)))
-        distances = torch.cdist(places[:: max(1, len(places) // 100)], some).flatten()
+        distances = torch.cdist(places[:: max(1, len(places) // 25)], some).flatten()
         return max(distances.quantile(share).item(), REACH * self._spacing)
 
     def _list(self, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:

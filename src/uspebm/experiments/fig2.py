@@ -1,0 +1,122 @@
+"""Fig. 2: what short-run Langevin does to the EBM of Fig. 1(a).
+
+Left: chains from U(−1, 0) and from U(0, 1) end in the mode of their own side. Middle: chains on the
+same EBM with several ρ (β varies, α is fixed): the larger ρ, the narrower the histogram. Right:
+EBMs trained with several ρ: the larger ρ, the wider their modes, while their samples still match p.
+
+Presets (two cores), beside Fig. 1's row (a), which is shared:
+    PAPER  five values of ρ at the appendix's settings; about five hours.
+    FAST   three values of ρ; about four minutes per seed.
+    SMOKE  seconds.
+"""
+
+import itertools
+from dataclasses import asdict
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from ..density import GridDensity
+from ..domains import Box
+from ..plots import COLOURS, new_figure, save_figure
+from . import two_modes
+from .claims import Claim, claim, save_results
+from .two_modes import FAST, LEFT, LINE, PAPER, RIGHT, SMOKE, Config, learn, measure, sample, starts
+
+__all__ = ["FAST", "PAPER", "SMOKE", "run"]
+
+SIDES = {"left": Box(-1.0, 0.0, (1,)), "right": Box(0.0, 1.0, (1,))}
+
+
+def rhos(config: Config) -> tuple[float, ...]:
+    """The values of ρ; the middle one is Fig. 1's."""
+    return (1.0, 5.0, 10.0, 20.0, 50.0) if config == PAPER else (2.0, 10.0, 50.0)
+
+
+def run(out: Path, config: Config, seeds: int) -> list[Claim]:
+    """Measure the three panels for every seed, draw the first."""
+    own_side: list[float] = []
+    narrowing: list[float] = []
+    widening: list[float] = []
+    matching: list[float] = []
+    for seed in range(seeds):
+        trained = learn("srlmc", config.langevin(), config, out.parent / "fig1" / "runs", seed)
+        energy = trained.state.module
+        ends = {
+            side: sample(energy, config.langevin(), starts(q0, 10_000, seed), seed)
+            for side, q0 in SIDES.items()
+        }
+        own_side.append(_stay(ends))
+        histograms, densities = {}, {}
+        for rho in rhos(config):
+            sampler = config.langevin(config.step_size / rho)
+            histograms[rho] = sample(energy, sampler, starts(LINE, 10_000, seed), seed)
+            name = f"rho-{rho:g}"
+            model = learn(name, sampler, config, out / "runs", seed).state.module
+            samples = sample(model, sampler, starts(LINE, 10_000, seed), seed)
+            densities[rho], m = measure(model, samples)
+            matching.append(m.samples_to_p)
+        narrowing.append(_falls([_spread(h) for h in histograms.values()]))
+        widening.append(_falls([-_width(q) for q in densities.values()]))
+        if seed == 0:
+            _draw(out / "fig2", ends, histograms, densities)
+    claims = [
+        claim("share that ends in the mode of its own side", "mostly", own_side, lambda v: v > 0.9),
+        claim("spread falls as ρ grows", "yes", narrowing, lambda v: v == 1.0),
+        claim("trained modes widen as ρ grows", "yes", widening, lambda v: v == 1.0),
+        claim("samples to p, each ρ (Wasserstein)", "equal", matching, lambda v: v <= 0.05),
+    ]
+    save_results(out / "results.json", claims, rhos=rhos(config), config=asdict(config))
+    return claims
+
+
+def _stay(ends: dict[str, Tensor]) -> float:
+    left, right = (ends["left"] < 0).double().mean(), (ends["right"] > 0).double().mean()
+    return 0.5 * (left + right).item()
+
+
+def _spread(samples: Tensor) -> float:
+    """Width of the histogram around the nearer mode: median distance."""
+    x = samples.flatten()
+    return torch.minimum((x - LEFT).abs(), (x - RIGHT).abs()).median().item()
+
+
+def _width(q: GridDensity) -> float:
+    """Standard deviation of q around the higher of its modes, within its side."""
+    x = q.x.flatten().double()
+    side = (x < 0) == (x[q.log_q.argmax()] < 0)
+    mass = q.mass[side] / q.mass[side].sum()
+    mean = (mass * x[side]).sum()
+    return (mass * (x[side] - mean).square()).sum().sqrt().item()
+
+
+def _falls(values: list[float]) -> float:
+    """1 where the values fall all the way, else 0."""
+    return float(all(a > b for a, b in itertools.pairwise(values)))
+
+
+def _draw(
+    stem: Path,
+    ends: dict[str, Tensor],
+    histograms: dict[float, Tensor],
+    densities: dict[float, GridDensity],
+) -> None:
+    figure, panels = new_figure(columns=3)
+    shades = [COLOURS["ood"], COLOURS["srlmc"], COLOURS["ps_usp"], "#8172b3", "#937860"]
+    for (side, samples), colour in zip(ends.items(), shades, strict=False):
+        panels[0].hist(samples.flatten().numpy(), bins=200, range=(-1, 1), density=True,
+                       alpha=0.6, color=colour, label=f"from the {side}")  # fmt: skip
+    for (rho, samples), colour in zip(histograms.items(), shades, strict=False):
+        panels[1].hist(samples.flatten().numpy(), bins=200, range=(-1, 1), density=True,
+                       histtype="step", color=colour, label=f"ρ = {rho:g}")  # fmt: skip
+    p = two_modes.truth()
+    panels[2].plot(p.x.flatten(), p.log_q.exp(), color=COLOURS["data"], label="p")
+    for (rho, q), colour in zip(densities.items(), shades, strict=False):
+        panels[2].plot(q.x.flatten(), q.log_q.exp(), color=colour, label=f"q, ρ = {rho:g}")
+    titles = ("chains stay on their side", "same EBM, several ρ", "EBMs trained with several ρ")
+    for panel, title in zip(panels, titles, strict=True):
+        panel.set_title(title, fontsize=9)
+        panel.legend(fontsize=6)
+        panel.tick_params(labelsize=6)
+    save_figure(figure, stem)

@@ -1,0 +1,104 @@
+"""Fig. 3: a replay buffer approaches the data, and does not help mixing.
+
+(a) the buffer's distribution over training tends to p; (b) chains that start at buffer samples of
+one mode stay in that mode.
+
+Presets (two cores): row (b) of Fig. 1, watched while it trains.
+    PAPER  about 80 minutes.    FAST  about three minutes per seed.    SMOKE  seconds.
+"""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..energies import Reconstruction
+from ..files import whole_file
+from ..negative import Replay
+from ..plots import COLOURS, new_figure, save_figure
+from .claims import Claim, claim, save_results
+from .training import Training
+from .two_modes import DATA, FAST, PAPER, SMOKE, Config, sample, truth, wasserstein
+
+__all__ = ["FAST", "PAPER", "SMOKE", "run"]
+
+BINS = 200
+LOOKS = (0.0, 0.02, 0.1, 0.3, 1.0)
+"""When the buffer is looked at, as a share of the updates."""
+
+
+def run(out: Path, config: Config, seeds: int) -> list[Claim]:
+    """Watch the buffer for every seed, draw the first."""
+    first: list[float] = []
+    last: list[float] = []
+    stayed: list[float] = []
+    for seed in range(seeds):
+        looks, training = _watch(out, config, seed)
+        first.append(looks[0]["distance"])
+        last.append(looks[-1]["distance"])
+        buffer = training.state.negative[0]
+        ends = {}
+        for side, chosen in (("left", buffer < 0), ("right", buffer > 0)):
+            start = buffer[chosen.flatten()][:5000]
+            ends[side] = sample(training.state.module, config.langevin(), start, seed)
+        moved = [(ends["left"] < 0).double().mean(), (ends["right"] > 0).double().mean()]
+        stayed.append(0.5 * (moved[0] + moved[1]).item())
+        if seed == 0:
+            _draw(out / "fig3", looks, ends)
+    claims = [
+        claim("buffer to p at the start (Wasserstein)", "far", first, lambda v: v > 0.1),
+        claim("buffer to p at the end (Wasserstein)", "equal to data", last, lambda v: v < 0.05),
+        claim("share of chains that stay in their mode", "all", stayed, lambda v: v > 0.98),
+    ]
+    save_results(out / "results.json", claims, config=asdict(config))
+    return claims
+
+
+def _watch(out: Path, config: Config, seed: int) -> tuple[list[dict[str, Any]], Training]:
+    """Train with a replay buffer, noting its histogram now and then; notes outlast a restart."""
+    torch.manual_seed(seed)
+    phase = Replay(config.langevin(), capacity=config.capacity, refresh=0.05)
+    module = Reconstruction(1, width=config.width)
+    folder = out / "runs" / f"replay-{seed}"
+    training = Training("replay", module, phase, DATA, config.recipe, folder, seed)
+    notes = out / "runs" / f"looks-{seed}.json"
+    looks: list[dict[str, Any]] = json.loads(notes.read_text()) if notes.exists() else []
+    due = [round(share * config.recipe.steps) for share in LOOKS]
+
+    def look() -> None:
+        if training.state.step in due and training.state.step not in [n["step"] for n in looks]:
+            looks.append(_look(training.state.step, training.state.negative[0]))
+            with whole_file(notes) as file:
+                file.write(json.dumps(looks).encode())
+
+    look()
+    for _ in training:
+        look()
+    return looks, training
+
+
+def _look(step: int, buffer: Tensor) -> dict[str, Any]:
+    histogram = torch.histc(buffer, BINS, -1.0, 1.0) / len(buffer) * (BINS / 2.0)
+    return {"step": step, "distance": wasserstein(buffer), "histogram": histogram.tolist()}
+
+
+def _draw(stem: Path, looks: list[dict[str, Any]], ends: dict[str, Tensor]) -> None:
+    figure, panels = new_figure(columns=len(looks) + 1, size=2.4)
+    p = truth()
+    middles = [-1 + (k + 0.5) * 2 / BINS for k in range(BINS)]
+    for panel, note in zip(panels, looks, strict=False):
+        panel.bar(middles, note["histogram"], width=2 / BINS, color=COLOURS["srlmc"], alpha=0.6)
+        panel.set_title(f"buffer, update {note['step']}", fontsize=8)
+    panels[-1].hist(ends["left"].flatten().numpy(), bins=BINS, range=(-1, 1), density=True,
+                    color=COLOURS["ood"], alpha=0.6, label="from left")  # fmt: skip
+    panels[-1].hist(ends["right"].flatten().numpy(), bins=BINS, range=(-1, 1), density=True,
+                    color=COLOURS["srlmc"], alpha=0.6, label="from right")  # fmt: skip
+    panels[-1].set_title("chains from the buffer", fontsize=8)
+    panels[-1].legend(fontsize=6)
+    for panel in panels:
+        panel.plot(p.x.flatten(), p.log_q.exp(), color=COLOURS["data"], linewidth=0.8)
+        panel.tick_params(labelsize=6)
+    save_figure(figure, stem)

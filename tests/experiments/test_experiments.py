@@ -1,0 +1,81 @@
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from uspebm import GaussianMixture
+from uspebm.cli import FIGURES, main
+from uspebm.experiments import fig4, props, two_modes
+from uspebm.experiments.claims import claim
+from uspebm.experiments.mixture import DOMAIN, MIXTURE, MODES, measure
+from uspebm.randomness import generator
+
+
+def test_everything_runs_and_reports_its_claims(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["reproduce", "all", "--preset", "smoke", "--seeds", "2", "--out", str(tmp_path)]
+    assert main(command) == 0
+    for figure in FIGURES:
+        folder = tmp_path / "smoke" / figure
+        results = json.loads((folder / "results.json").read_text())
+        assert results["claims"]
+        for one in results["claims"]:
+            assert set(one) == {"name", "paper", "measured", "spread", "seeds", "holds"}
+        for kind in ("png", "svg"):
+            assert (folder / f"{figure}.{kind}").stat().st_size > 5_000
+    fig4_results = json.loads((tmp_path / "smoke" / "fig4" / "results.json").read_text())
+    for method in ("ps_usp", "srlmc"):
+        assert set(fig4_results[method]) == {"kl", "mode_mass", "ood_share", "seconds"}
+    assert "holds" in capsys.readouterr().out
+
+
+def test_bad_seeds_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", "props", "--seeds", "0"]) == 2
+    assert "--seeds 0 must be at least 1" in capsys.readouterr().err
+
+
+def test_a_claim_is_the_mean_over_seeds() -> None:
+    one = claim("x", "small", [1.0, 2.0, 3.0], lambda v: v < 2.5)
+    assert (one.measured, one.spread, one.seeds, one.holds) == (2.0, 1.0, 3, True)
+    assert not claim("x", "small", [3.0], lambda v: v < 2.5).holds
+
+
+def test_a_perfect_model_of_the_mixture_is_measured_as_one() -> None:
+    _, measured = measure(MIXTURE, 0.0)
+    assert measured.kl == 0.0
+    assert measured.mode_mass == pytest.approx([1 / 6] * 6, abs=1e-3)
+    assert measured.ood_share == 0.0
+    _, wrong = measure(GaussianMixture(MODES[:5], 0.1), 0.0)
+    assert wrong.kl > 1.0
+
+
+def test_evenness_tells_a_lattice_from_a_cloud() -> None:
+    axis = torch.arange(-2.0, 2.0, 0.05)
+    lattice = torch.cartesian_prod(axis, axis)
+    even = fig4.evenness(lattice, 0.05)
+    assert even["nearest_over_spacing"] == pytest.approx(1.0, abs=1e-3)
+    assert even["covering_radius_over_spacing"] < 0.75
+    cloud = fig4.evenness(DOMAIN.sample(len(lattice), generator(0)), 0.05)
+    assert cloud["nearest_over_spacing"] < 0.7
+    assert cloud["nearest_spread"] > even["nearest_spread"]
+
+
+def test_the_one_dimensional_measures_know_the_truth() -> None:
+    samples = two_modes.DATA.sample(20_000, generator(0))
+    _, exact = two_modes.measure(two_modes.DATA, samples)
+    assert exact.kl == pytest.approx(0.0, abs=1e-6)
+    assert exact.mass_left == pytest.approx(0.5, abs=1e-3)
+    assert exact.samples_to_p < 0.02
+    assert abs(exact.barrier) < 0.01
+    assert two_modes.wasserstein(samples + 0.1) == pytest.approx(0.1, abs=0.02)
+
+
+def test_decoupled_chains_are_told_from_coupled_ones() -> None:
+    """The gap to q^ρ that Prop. 2 is judged by is large for another ρ."""
+    config = props.SMOKE.__class__(
+        (1,), 10, 10, 4_000, 600, (2.0,), props.SMOKE.recipe, props.SMOKE.training_steps
+    )
+    right = props.sharpened_gap(2.0, config, 0)
+    assert right < 0.04
