@@ -130,10 +130,12 @@ class Record:
     """Weighted mean over the nodes."""
     seconds: float
     """Time that this update took."""
+    engine: Engine
+    """What evaluated the energy for the particles."""
     info: NamedTuple
     """What the negative phase says of itself."""
 
-    def row(self) -> dict[str, float]:
+    def row(self) -> dict[str, float | str]:
         """Flat, for a line of a log."""
         flat = {k: v for k, v in vars(self).items() if k != "info"}
         return flat | self.info._asdict()
@@ -229,11 +231,12 @@ def _update(
 ) -> Record:
     started = time.perf_counter()
     module, weight = state.module, next(state.module.parameters())
+    engine = state.engine or "torch"
     draws = generator(state.seed, "negative", state.step, device=weight.device)
     # Modules that draw, such as dropout, do so from the global generator.
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(generator(state.seed, "module", state.step).initial_seed())
-        energy = energy_on(state.engine or "torch", module)
+        energy = energy_on(engine, module)
         try:
             nodes, state.negative, info = phase.step(energy, state.negative, draws)
         except NonFiniteError as error:
@@ -267,6 +270,7 @@ def _update(
         data_energy=data_energy.mean().item(),
         node_energy=(nodes.log_weight.softmax(0) * node_energy).sum().item(),
         seconds=time.perf_counter() - started,
+        engine=engine,
         info=info,
     )
 

@@ -59,7 +59,8 @@ def test_evenness_tells_a_lattice_from_a_cloud() -> None:
     assert even["covering_radius_over_spacing"] < 0.75
     cloud = fig4.evenness(DOMAIN.sample(len(lattice), generator(0)), 0.05)
     assert cloud["nearest_over_spacing"] < 0.7
-    assert cloud["nearest_spread"] > even["nearest_spread"]
+    assert cloud["unevenness"] == pytest.approx(1.43, abs=0.05)
+    assert even["unevenness"] < 0.01
 
 
 def test_the_one_dimensional_measures_know_the_truth() -> None:

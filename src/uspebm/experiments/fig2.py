@@ -42,7 +42,7 @@ def run(out: Path, config: Config, seeds: int) -> list[Claim]:
     matching: list[float] = []
     for seed in range(seeds):
         trained = learn("srlmc", config.langevin(), config, out.parent / "fig1" / "runs", seed)
-        energy = trained.state.module
+        energy = trained.state.average.module
         ends = {
             side: sample(energy, config.langevin(), starts(q0, 10_000, seed), seed)
             for side, q0 in SIDES.items()
@@ -53,7 +53,7 @@ def run(out: Path, config: Config, seeds: int) -> list[Claim]:
             sampler = config.langevin(config.step_size / rho)
             histograms[rho] = sample(energy, sampler, starts(LINE, 10_000, seed), seed)
             name = f"rho-{rho:g}"
-            model = learn(name, sampler, config, out / "runs", seed).state.module
+            model = learn(name, sampler, config, out / "runs", seed).state.average.module
             samples = sample(model, sampler, starts(LINE, 10_000, seed), seed)
             densities[rho], m = measure(model, samples)
             matching.append(m.samples_to_p)

@@ -43,7 +43,7 @@ def run(out: Path, config: Config, seeds: int) -> list[Claim]:
         ends = {}
         for side, chosen in (("left", buffer < 0), ("right", buffer > 0)):
             start = buffer[chosen.flatten()][:5000]
-            ends[side] = sample(training.state.module, config.langevin(), start, seed)
+            ends[side] = sample(training.state.average.module, config.langevin(), start, seed)
         moved = [(ends["left"] < 0).double().mean(), (ends["right"] > 0).double().mean()]
         stayed.append(0.5 * (moved[0] + moved[1]).item())
         if seed == 0:

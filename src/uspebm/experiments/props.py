@@ -158,11 +158,12 @@ def sharpened_gap(rho: float, config: Config, seed: int) -> float:
     bias = (law.cumsum(0) - power.cumsum(0)).abs().max().item()
     empirical = torch.searchsorted(x.sort().values, points + 3.0 / 1200).double() / len(x)
     distance: float = (empirical - power.cumsum(0)).abs().max().item()
-    return max(0.0, distance - bias)
+    return max(0.0, distance - float(bias))
 
 
 def _gradient(x: Tensor) -> Tensor:
     x = x.clone().requires_grad_()
+    gradient: Tensor
     (gradient,) = torch.autograd.grad(LOPSIDED(x).sum(), x)
     return gradient
 
@@ -185,7 +186,8 @@ def learned_exponent(rho: float, config: Config, out: Path, seed: int) -> float:
     weight = p.mass[inside] / p.mass[inside].sum()
     log_p, log_q = p.log_q[inside], q.log_q[inside]
     log_p = log_p - (weight * log_p).sum()
-    return ((weight * log_p * log_q).sum() / (weight * log_p * log_p).sum()).item()
+    slope: float = ((weight * log_p * log_q).sum() / (weight * log_p * log_p).sum()).item()
+    return slope
 
 
 def _draw(
