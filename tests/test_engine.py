@@ -41,6 +41,11 @@ def test_without_a_compiler_torch_is_used_and_one_line_says_so(
     (record,) = caplog.records
     assert "Using torch instead of compiled code" in record.getMessage()
     assert "\n" not in record.getMessage()
+    # So does a run that was begun with compiled code elsewhere.
+    state = start("native")
+    next(fit(state, PHASE, DATA, batch_size=10, steps=2))
+    assert state.engine == "torch"
+    assert len(caplog.records) == 2
 
 
 @pytest.mark.parametrize("spacing", [0.5, 4.0, 4.5])

@@ -24,12 +24,21 @@ def choose_engine(module: nn.Module, phase: NegativePhase[Any], steps: int) -> E
     """The faster engine for ``steps`` updates of ``module``."""
     if phase.gradients * steps < WORTH_COMPILING or not NativeConv.can_run(module):
         return "torch"
-    try:
-        NativeConv(module)
-    except BuildError as error:
-        log.warning("Using torch instead of compiled code, which is slower: %s", error)
-        return "torch"
-    return "native"
+    return available("native", module)
+
+
+def available(engine: Engine, module: nn.Module) -> Engine:
+    """``engine`` if this machine has it, else torch, and a line that says so.
+
+    A run that was begun on another machine then goes on, though no longer to the last digit.
+    """
+    if engine == "native":
+        try:
+            NativeConv(module)
+        except BuildError as error:
+            log.warning("Using torch instead of compiled code, which is slower: %s", error)
+            return "torch"
+    return engine
 
 
 def energy_on(engine: Engine, module: nn.Module) -> Energy:

@@ -18,7 +18,7 @@ from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from .checks import at_least, positive
-from .engine import Engine, choose_engine, energy_on
+from .engine import Engine, available, choose_engine, energy_on
 from .objective import contrast, effective_sample_size
 from .randomness import generator
 from .types import NegativePhase, NonFiniteError, Proposal
@@ -177,6 +177,8 @@ def fit(
     _check_data(data, phase, batch_size)
     if state.engine is None:
         state.engine = choose_engine(state.module, phase, steps)
+    else:
+        state.engine = available(state.engine, state.module)
     good = None
     while state.step < steps:
         # An optimiser step can ruin the weights in a way that only the next update reveals.
