@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from uspebm import MLP, load_snapshot
+from uspebm import MLP, Record, load_snapshot, progress
+from uspebm.checkpoint import checkpoints
 from uspebm.cli import main
-from uspebm.experiments import demo
+from uspebm.experiments import demo, training
 from uspebm.experiments.mixture import MODES, RIGHTMOST
 from uspebm.runlog import rows
 
@@ -41,6 +42,26 @@ def test_a_short_demo_writes_what_it_promises(
     assert "holds a run with other settings" in capsys.readouterr().err
     assert main(["demo", "--out", str(tmp_path), "--steps", "2", "--fresh"]) == 0
     assert "smaller than the paper" in out.replace("\n", " ")
+
+
+def test_an_interrupt_between_updates_saves_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when Ctrl-C arrives while a line is being printed."""
+
+    def interrupt(record: Record) -> str:
+        if record.step == 2:
+            raise KeyboardInterrupt
+        return ""
+
+    monkeypatch.setattr(training, "figures", interrupt)
+    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.0)
+    try:
+        demo.run(tmp_path, demo.Config(steps=3))
+    except KeyboardInterrupt:  # kept alive here, and with it every frame
+        assert [p.name for p in checkpoints(tmp_path / "ps_usp")] == ["step-000000002.ckpt"]
+    else:
+        raise AssertionError("not interrupted")
 
 
 def interrupted_demo(out: Path, signum: signal.Signals) -> int:

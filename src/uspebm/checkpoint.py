@@ -10,7 +10,7 @@ import signal
 import threading
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -173,7 +173,7 @@ def _same_shapes(mine: dict[str, Tensor], saved: dict[str, Tensor], what: str) -
 
 def checkpointed(
     records: Iterator[Record], state: TrainState, folder: Path | str, seconds: float = 60.0
-) -> Iterator[Record]:
+) -> Generator[Record, None, None]:
     """Pass ``records`` on, saving ``state`` every so many seconds and whenever the loop ends.
 
     It ends after the last record, on a ``break`` of the caller's, or on an error. Ctrl-C and a

@@ -1,6 +1,7 @@
 """Training as the experiments do it: resumable, logged, and with something to look at."""
 
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -71,9 +72,11 @@ class Training:
         records = fit(
             state, self._phase, self._data, batch_size=recipe.batch_size, steps=recipe.steps
         )
-        records = checkpointed(records, state, self._folder, seconds=20.0)
-        records = logged(records, self._log, method=self._name)
-        yield from shown(records, recipe.steps, self._name, figures, done=state.step)
+        # Closed at once when something around it stops, and not when memory is next tidied up:
+        # closing is what saves.
+        with closing(checkpointed(records, state, self._folder, seconds=20.0)) as saving:
+            noted = logged(saving, self._log, method=self._name)
+            yield from shown(noted, recipe.steps, self._name, figures, done=state.step)
 
     def finish(self) -> "Training":
         """Train to the end."""
