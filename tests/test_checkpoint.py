@@ -345,7 +345,7 @@ def test_a_divergence_leaves_a_state_that_evaluates(tmp_path: Path) -> None:
     optimizer = torch.optim.SGD(net.parameters(), 1e-3)
     state = TrainState.start(net, PS_USP, optimizer)
     with pytest.raises(DivergedError, match="update 5"):
-        for record in checkpointed(records(state), state, tmp_path):
+        for record in checkpointed(records(state), state, tmp_path, seconds=0.0):
             if record.step == 3:
                 optimizer.param_groups[0]["lr"] = 1e30
     assert state.step == 3
@@ -363,10 +363,12 @@ def test_a_folder_with_a_longer_run_is_not_overwritten(tmp_path: Path) -> None:
     assert [p.name for p in checkpoints(tmp_path)] == ["step-000000006.ckpt"]
 
 
-def test_a_checkpoint_just_written_is_never_dropped(tmp_path: Path) -> None:
-    for step in (5, 6, 3):
+def test_a_state_that_went_back_drops_what_is_ahead(tmp_path: Path) -> None:
+    for step in (2, 5, 6, 4):
         save(run(start(), step), tmp_path)
-    assert [p.name for p in checkpoints(tmp_path)] == ["step-000000003.ckpt", "step-000000006.ckpt"]
+    assert [p.name for p in checkpoints(tmp_path)] == ["step-000000004.ckpt"]
+    save(run(start(), 5), tmp_path)
+    assert [p.name for p in checkpoints(tmp_path)] == ["step-000000004.ckpt", "step-000000005.ckpt"]
 
 
 def test_the_second_interrupt_does_not_wait(tmp_path: Path) -> None:

@@ -55,7 +55,10 @@ def save(state: TrainState, folder: Path | str) -> Path:
         torch.save(content, file)
     # Only now: until the new one is whole on disk, the old ones are what there is.
     remove_unfinished(folder)
-    for old in [p for p in checkpoints(folder) if p != path][: -(KEPT - 1)]:
+    found = checkpoints(folder)
+    # A state can go back, after a divergence: what is ahead of it is what it went back from.
+    ahead = [p for p in found if p > path]
+    for old in [*found[: -KEPT - len(ahead)], *ahead] if ahead else found[:-KEPT]:
         old.unlink()
     return path
 

@@ -1,7 +1,8 @@
 """Which code evaluates an energy for the particles: torch's, or code compiled for the network.
 
 Both compute the same numbers up to rounding. Which one a run takes is decided once, from its
-settings alone, and kept in its checkpoints: a resumed run takes the same and stays exact.
+settings and whether the machine has a compiler, and kept in its checkpoints: a resumed run takes
+the same and stays exact.
 """
 
 import logging

@@ -161,8 +161,8 @@ def fit(
     """Advance ``state`` until it has made ``steps`` updates; yield a record after each.
 
     Arguments:
-        state: Changed in place, whole after every record. After a divergence it is the one from
-            before the update that led to it.
+        state: Changed in place, whole after every record. After a divergence its weights are the
+            ones from before the update that led to it; particles stay where they are.
         phase: Produces the nodes.
         data: All training points ``(N, *event)``, read in epochs whose order follows from the
             seed, whole batches only; or a law to draw from, such as a mixture.

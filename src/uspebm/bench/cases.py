@@ -3,7 +3,6 @@
 import math
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,8 +13,9 @@ from torch.nn.functional import interpolate
 
 from ..domains import Box
 from ..energies import MLP, Conv, GaussianMixture
+from ..engine import Engine, available, energy_on
 from ..gradient import energy_gradient
-from ..native import BuildError, NativeConv
+from ..native import NativeConv
 from ..negative import Langevin, Particles, PersistentUSP, Replay, ReplayState
 from ..randomness import generator
 from ..types import Energy
@@ -52,7 +52,7 @@ def images(n: int, side: int = 28) -> Tensor:
     classes, ways = 10, 8
     coarse = torch.randn(classes * (ways + 1), 1, 6, 6, generator=draws)
     fields = interpolate(coarse, size=(side, side), mode="bicubic").view(classes, ways + 1, -1)
-    kind = torch.arange(n) % classes
+    kind = torch.randint(classes, (n,), generator=draws)
     x = torch.empty(n, side * side)
     for k, spread in enumerate(torch.linspace(0.1, 0.3, classes)):
         ways_of = torch.randn(int((kind == k).sum()), ways, generator=draws)
@@ -76,10 +76,8 @@ def network() -> Conv:
 
 def ours(module: nn.Module) -> Energy:
     """The module as the trainer would evaluate it."""
-    try:
-        return NativeConv(module)
-    except BuildError:
-        return module
+    engine: Engine = "native" if NativeConv.can_run(module) else "torch"
+    return energy_on(available(engine, module), module)
 
 
 def multiplications(module: nn.Module, event_shape: tuple[int, ...]) -> int:
@@ -122,14 +120,9 @@ def gradients(module: nn.Module, x: Tensor, repeats: int) -> dict[str, Timing]:
     )
 
 
-def chains(repeats: int) -> dict[str, Timing]:
-    """Short-run Langevin: 125 chains of 20 steps."""
-    net = network()
-    plain, fast, start = (
-        straightforward.plain_copy(net),
-        ours(net),
-        IMAGES.sample(125, generator(0)),
-    )
+def chains(module: nn.Module, start: Tensor, repeats: int) -> dict[str, Timing]:
+    """Short-run Langevin: chains of 20 steps from ``start``."""
+    plain, fast = straightforward.plain_copy(module), ours(module)
     contestants: dict[str, Callable[[], object]] = {
         "ours": lambda: SRLMC.run(fast, start, generator(1)),
         "plain": lambda: straightforward.langevin(plain, start, SRLMC, generator(1)),
@@ -255,13 +248,3 @@ def _resident(what: str) -> float:
     """MiB of this process in memory, as Linux tells: now (VmRSS) or at most so far (VmHWM)."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(float(line.split()[1]) / 1024 for line in lines if line.startswith(what))
-
-
-def seconds_to_sketch(n: int) -> float:
-    """What the first update pays once: the sketch of all points."""
-    from ..negative.sketch import Sketch
-
-    points = images(n).flatten(1)
-    started = time.perf_counter()
-    Sketch(points)
-    return time.perf_counter() - started

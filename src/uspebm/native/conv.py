@@ -11,6 +11,10 @@ from .library import BuildError, library
 
 SOURCE = Path(__file__).with_name("conv_energy.cpp")
 REALS = {torch.float32: ("float", ctypes.c_float), torch.float64: ("double", ctypes.c_double)}
+LAYERS = [
+    *[nn.Conv2d, nn.LeakyReLU, nn.AvgPool2d] * 3,
+    *[nn.Flatten, nn.Linear, nn.LeakyReLU, nn.Linear],
+]
 # Winograd's transform of a 3-tap filter (Lavin & Gray, 2016); its square is that of a 3×3 one.
 G = ((1.0, 0.0, 0.0), (0.5, 0.5, 0.5), (0.5, -0.5, 0.5), (0.0, 0.0, 1.0))
 
@@ -70,15 +74,18 @@ class NativeConv:
     @staticmethod
     def can_run(module: nn.Module) -> bool:
         """Whether ``module`` is a network that the compiled code is made for."""
-        if not isinstance(module, Conv):
+        # Exactly: a subclass or a changed layer would be another energy.
+        if type(module) is not Conv or [type(m) for m in module.net] != LAYERS:
             return False
-        convolutions = [m for m in module.net if isinstance(m, nn.Conv2d)]
-        units = [m.out_channels for m in convolutions]
+        units = [m.out_channels for m in module.net if isinstance(m, nn.Conv2d)]
         units += [m.out_features for m in module.net if isinstance(m, nn.Linear)][:1]
-        weight = convolutions[0].weight
+        slopes = {m.negative_slope for m in module.net if isinstance(m, nn.LeakyReLU)}
+        hooked = any(m._forward_hooks or m._forward_pre_hooks for m in module.modules())
+        weight = next(module.parameters())
         return (
-            len(convolutions) == 3
-            and all(size % 16 == 0 for size in units)
+            all(size % 16 == 0 for size in units)
+            and len(slopes) == 1
+            and not hooked
             and weight.dtype in REALS
             and weight.device.type == "cpu"
         )
@@ -92,10 +99,10 @@ class NativeConv:
         return self._run(x, gradient), gradient
 
     def _run(self, x: Tensor, gradient: Tensor | None) -> Tensor:
-        if x.shape[1:] != self._event_shape or x.dtype != self._dtype:
+        if (x.shape[1:], x.dtype, x.device.type) != (self._event_shape, self._dtype, "cpu"):
             raise ValueError(
                 f"Conv takes points of shape (N, {', '.join(map(str, self._event_shape))}) and "
-                f"{self._dtype}, got {tuple(x.shape)} and {x.dtype}"
+                f"{self._dtype} on the cpu, got {tuple(x.shape)} and {x.dtype} on {x.device}"
             )
         x = x.detach().contiguous()
         energy = torch.empty(len(x), dtype=self._dtype)

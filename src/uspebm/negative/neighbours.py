@@ -33,7 +33,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import embedding_bag
 
-from .sketch import Sketch
+from .sketch import Sketch, some_rows
 
 CHUNK = 1_000_000
 """Pairs, or numbers, held at a time in temporary arrays; bounds the memory of a search."""
@@ -137,7 +137,8 @@ class Neighbours:
             places, fixed_places = self._sketch.of(moving), self._sketch.coordinates
             if _share_within(self._spacing, places, fixed_places) > LOOSE:
                 self._sketch, places, fixed_places = Sketch(self._fixed.x, 0), moving, self._fixed.x
-            near = _share_within(REACH * self._spacing, places, fixed_places)
+            # By the points and not by their sketches, which a resumed run makes anew.
+            near = _share_within(REACH * self._spacing, moving, self._fixed.x)
             if near * len(places) * len(fixed_places) <= LONGEST:
                 self._lists = _Lists(places, fixed_places, self._spacing, self._absent)
         elif self._lists is not None:
@@ -165,9 +166,9 @@ class _Lists:
 
     def _choose_radius(self, places: Tensor) -> float:
         """A radius that holds about LISTED pairs, by a sample of distances."""
-        some = self._fixed.x[:: max(1, len(self._fixed.x) // 250)]
+        some = self._fixed.x[some_rows(len(self._fixed.x), 250)]
         share = min(1.0, LISTED / (len(places) * len(self._fixed.x)))
-        distances = torch.cdist(places[:: max(1, len(places) // 25)], some).flatten()
+        distances = torch.cdist(places[some_rows(len(places), 25)], some).flatten()
         return max(distances.quantile(share).item(), REACH * self._spacing)
 
     def _list(self, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -233,7 +234,7 @@ def _feel(
 ) -> Tensor:
     """Add those of the pairs (i, j), ordered by i, that violate the spacing to ``felt``.
 
-    Returns the distances of all of them.
+    Returns lower bounds on the distances of all of them, tight up to rounding.
     """
     if moving.x.shape[1] <= FEW_DIMENSIONS or not len(i):
         return _feel_differences(felt, moving.x, other.x, i, j, spacing, weight)
@@ -253,7 +254,7 @@ def _feel(
     # Σ_j w_ij (u_i − u_j), without ever holding the differences.
     pulled = embedding_bag(j, other.x, starts, mode="sum", per_sample_weights=pull)
     felt.gradient.add_(moving.x * total.unsqueeze(1) - pulled)
-    return distance
+    return torch.where(coarse, distance, (squared - error).clamp_min(0).sqrt())
 
 
 def _feel_differences(
@@ -296,7 +297,7 @@ def _squared(a: _Set, b: _Set) -> Tensor:
 
 def _share_within(radius: float, a: Tensor, b: Tensor) -> float:
     """Of the pairs, the share closer than ``radius``, by a sample."""
-    some = b[:: max(1, len(b) // 500)]
+    some = b[some_rows(len(b), 500)]
     return (torch.cdist(a, some) < radius).double().mean().item()
 
 

@@ -83,16 +83,16 @@ class PersistentUSP(Partition):
         order = torch.randperm(self.particles, generator=generator, device=points.device)
         active, rest = order[: self.active], order[self.active :]
         u = points[active]
-        sketch = sketch_of(points)
-        everyone = Neighbours(points.flatten(1), self.spacing, skip=active, sketch=sketch)
+        sketch = sketch_of(points) if self.others is None else None
+        if sketch is not None:
+            neighbours = Neighbours(points.flatten(1), self.spacing, skip=active, sketch=sketch)
         merged = self.ascent_steps == self.repulsion_steps == 1
         for _ in range(self.rounds):
             if not merged:
                 for _ in range(self.ascent_steps):
                     u = self.ascend(energy, u)
             for _ in range(self.repulsion_steps):
-                neighbours = everyone
-                if self.others is not None:
+                if sketch is None:
                     neighbours = self._sample_others(points, rest, generator)
                 crowd = neighbours.crowd(u.flatten(1))
                 violates = crowd.nearest < self.spacing
@@ -104,7 +104,8 @@ class PersistentUSP(Partition):
         x = torch.cat([checked(u), points[fill]])[: self.nodes]
         nodes = Nodes(x, -energy_at(energy, x))
         points[active] = u
-        sketch.renew(points, active)
+        if sketch is not None:
+            sketch.renew(points, active)
         info = PersistentUSPInfo(violates.double().mean().item(), crowd.nearest.min().item())
         return nodes, state, info
 

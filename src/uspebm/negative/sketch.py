@@ -21,6 +21,11 @@ ROWS = 4096
 """Points sketched at a time; bounds the memory that takes."""
 
 
+def some_rows(n: int, k: int) -> Tensor:
+    """About ``k`` of ``n`` rows, always the same, and in no step with an order of the data."""
+    return torch.randint(n, (min(n, k),), generator=torch.Generator().manual_seed(0))
+
+
 class Sketch:
     """Sketches of all ``points``, ``(n, d)``, along ``directions`` principal directions.
 
@@ -36,7 +41,7 @@ class Sketch:
         self._basis: Tensor | None = None
         self.square = points.new_empty(len(points))
         if 0 < 2 * directions < points.shape[1]:
-            sample = points[:: max(1, len(points) // SAMPLE)]
+            sample = points[some_rows(len(points), SAMPLE)]
             self._centre = sample.mean(0)
             centred = (sample - self._centre).double()
             principal = torch.linalg.eigh(centred.T @ centred).eigenvectors[:, -directions:]
@@ -53,7 +58,7 @@ class Sketch:
         self.square[rows] = changed.square().sum(1)
         if self._basis is not None:
             self.coordinates[rows] = self.of(changed)
-        self.version = points._version
+        self.version = _writes(points)
 
     def of(self, x: Tensor) -> Tensor:
         """The sketch of other points, ``(m, k + 1)``."""
@@ -72,11 +77,18 @@ def sketch_of(points: Tensor) -> Sketch:
     """The sketch of ``points`` ``(n, *event)``, remembered for as long as the tensor lives.
 
     A persistent set of points changes by a few rows per update; sketching all of it anew every
-    time would cost more than the search. Writes by others are noticed by torch's own count.
+    time would cost more than the search. Writes by others are noticed by torch's own count, unless
+    they go past it, through ``.data`` or a numpy view.
     """
     found: Sketch | None = _remembered.get(points)
-    if found is None or found.version != points._version:
+    if found is None or found.version != _writes(points):
         found = Sketch(points.flatten(1))
-        if found.coordinates.data_ptr() != points.data_ptr():  # else it would keep them alive
+        shared = found.coordinates.data_ptr() == points.data_ptr()  # it would keep them alive
+        if not shared and not points.is_inference():
             _remembered[points] = found
     return found
+
+
+def _writes(points: Tensor) -> int:
+    """Torch's count of writes; inference tensors have none, and are not remembered."""
+    return -1 if points.is_inference() else points._version
