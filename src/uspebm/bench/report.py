@@ -187,7 +187,7 @@ def draw(report: Report, stem: Path) -> None:
     for name, timings in report.races.items():
         for key in timings:
             if (ratio := _ratio(timings, key)) is not None and key != "ours":
-                names.append(f"{name}\nvs {key}")
+                names.append(f"{name} vs {key}")
                 ratios.append(ratio)
     places = range(len(names))
     panels[0].barh(places, ratios, color=COLOURS["ps_usp"])
