@@ -9,6 +9,8 @@ import torch
 from uspebm import MLP, Box, Conv, PersistentUSP, TrainState, fit, resume, save
 from uspebm.engine import Engine, choose_engine, energy_on
 from uspebm.native import library
+from uspebm.negative import lists, neighbours
+from uspebm.negative.persistent_usp import PersistentUSPInfo
 from uspebm.randomness import generator
 
 SHAPE = (1, 8, 8)
@@ -89,3 +91,38 @@ def test_the_engine_is_kept_and_resuming_stays_exact(tmp_path: Path) -> None:
     other = run(start("torch"), 6)
     assert not torch.equal(other.negative[0], straight.negative[0])
     torch.testing.assert_close(other.negative[0], straight.negative[0], atol=0.05, rtol=0)
+
+
+@pytest.mark.parametrize("engine", ["torch", "native"])
+def test_resuming_is_exact_where_neighbours_are_found_by_sketches(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A resumed run sketches its points anew, lists others, and must find the same."""
+    for name in ("LISTED", "LISTED_NATIVE"):
+        monkeypatch.setattr(lists, name, 100)
+    monkeypatch.setattr(lists, "REACH", 1.01)  # points leave their lists often
+    monkeypatch.setattr(neighbours, "LOOSE", 1.0)  # sketches are used, however little they tell
+    box = Box(-1.0, 1.0, (1, 12, 12))
+    phase = PersistentUSP(
+        domain=box, particles=200, spacing=9.6, active=40, nodes=60, rounds=6, repulsion_size=0.3
+    )
+
+    def begin() -> TrainState:
+        torch.manual_seed(0)
+        net = Conv(box.shape, filters=(16, 16, 16), width=16)
+        optimiser = torch.optim.Adam(net.parameters(), 1e-2)
+        return TrainState.start(net, phase, optimiser, engine=engine)
+
+    data = box.sample(30, generator(0, "data"))
+    straight, resumed = begin(), begin()
+    for record in fit(straight, phase, data, batch_size=10, steps=6):
+        assert isinstance(record.info, PersistentUSPInfo)
+        assert 0 < record.info.violating < 1
+    interrupted = begin()
+    for _ in fit(interrupted, phase, data, batch_size=10, steps=3):
+        pass
+    save(interrupted, tmp_path)
+    assert resume(resumed, tmp_path)
+    for _ in fit(resumed, phase, data, batch_size=10, steps=6):
+        pass
+    assert torch.equal(straight.negative[0], resumed.negative[0])

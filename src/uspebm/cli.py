@@ -135,14 +135,18 @@ def _bench(arguments: argparse.Namespace) -> None:
     from .progress import console
 
     console.print("Timing (a line per case as it is done):")
-    result = report.run(report.QUICK if arguments.quick else report.FULL)
+    places = {arguments.out / "bench.json", arguments.json or arguments.out / "bench.json"}
+
+    def keep(result: report.Report) -> None:
+        for path in places:
+            report.save(result, path)
+
+    result = report.run(report.QUICK if arguments.quick else report.FULL, keep)
     console.print(report.table(result))
     for name, ratio in result.ratios.items():
         console.print(
             f"{name}: " + ("torchebm is not installed" if ratio is None else f"{ratio:.2f}")
         )
-    for path in {arguments.out / "bench.json", arguments.json or arguments.out / "bench.json"}:
-        report.save(result, path)
     report.draw(result, arguments.out / "bench")
     console.print(f"Figures and picture: {arguments.out}/")
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from torch import nn
 
-from .native import BuildError, NativeConv
+from .native import BuildError, NativeConv, NativePairs
 from .types import Energy, NegativePhase
 
 log = logging.getLogger("uspebm")
@@ -36,6 +36,7 @@ def available(engine: Engine, module: nn.Module) -> Engine:
     if engine == "native":
         try:
             NativeConv(module)
+            NativePairs.build(next(module.parameters()).dtype)
         except BuildError as error:
             log.warning("Using torch instead of compiled code, which is slower: %s", error)
             return "torch"

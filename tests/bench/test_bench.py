@@ -87,6 +87,9 @@ def test_the_command_reports_every_ratio(
         "ps_usp_2d_vs_straightforward",
     }
     assert content["ratios"]["cnn_gradient_vs_plain"] > 0
-    assert content["memory"]["1000"]["peak"] > 0
+    for kind, size in (("n", "1000"), ("active", "50"), ("side", "64")):
+        assert content["memory"][kind][size]["peak"] > 0
+        assert content["growth"][kind][size]["median"] > 0
+    assert 0 < content["compilation"] < 60
     assert (tmp_path / "bench.png").exists()
     assert "ratio" in capsys.readouterr().out

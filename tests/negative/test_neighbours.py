@@ -8,8 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from uspebm.negative import neighbours
-from uspebm.negative.neighbours import Crowd, Neighbours, smallest_distance
+from uspebm.negative import crowd as crowd_module
+from uspebm.negative import lists, neighbours
+from uspebm.negative.crowd import Crowd
+from uspebm.negative.lists import Lists
+from uspebm.negative.neighbours import Neighbours, smallest_distance
+from uspebm.negative.sketch import Sketch
 from uspebm.randomness import generator
 
 Search = Callable[[Tensor, Tensor, float], Crowd]
@@ -66,6 +70,11 @@ def test_mutants_of_the_push_are_noticed(mutate: Callable[[Tensor, Tensor], Tens
         assert_is_the_objectives_gradient(mutant)
 
 
+def set_chunk(patch: pytest.MonkeyPatch, chunk: int) -> None:
+    for module in (crowd_module, lists, neighbours):
+        patch.setattr(module, "CHUNK", chunk)
+
+
 @given(
     st.integers(1, 40),
     st.integers(0, 60),
@@ -91,11 +100,9 @@ def test_violations_are_those_of_brute_force(
     everyone = torch.cat([moving, fixed])
     distance = torch.stack([(moving - other).norm(dim=1) for other in everyone], dim=1)
     distance[range(m), range(m)] = float("inf")
-    before, neighbours.CHUNK = neighbours.CHUNK, chunk
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        set_chunk(patch, chunk)
         crowd = search(moving, fixed, spacing)
-    finally:
-        neighbours.CHUNK = before
     assert torch.equal(crowd.nearest, distance.min(1).values.clamp_max(spacing))
     assert not crowd.coincident.any()
 
@@ -163,7 +170,8 @@ def assert_same_crowd(found: Crowd, exact: Crowd, tolerance: float) -> None:
 
 @pytest.fixture(params=[300, 125_000], ids=["short lists", "long lists"])
 def listed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    monkeypatch.setattr(neighbours, "LISTED", request.param)
+    monkeypatch.setattr(lists, "LISTED", request.param)
+    monkeypatch.setattr(lists, "LISTED_NATIVE", request.param)
     size: int = request.param
     return size
 
@@ -192,37 +200,75 @@ def follow(
 @pytest.mark.parametrize("move", ["jitter", "leap", "land", "creep"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize(("d", "spacing"), [(2, 0.1), (3, 0.3), (60, 2.9), (200, 2.0), (200, 5.5)])
+@pytest.mark.parametrize("compiled", [False, True], ids=["torch", "compiled"])
 @pytest.mark.usefixtures("listed")
 def test_lists_miss_nothing_however_points_move(
-    move: str, dtype: torch.dtype, d: int, spacing: float
+    move: str, dtype: torch.dtype, d: int, spacing: float, compiled: bool
 ) -> None:
     moving, fixed = cloud(15, d, 0, dtype), cloud(400, d, 1, dtype)
-    follow(Neighbours(fixed, spacing), moving, fixed, spacing, move, seed=d)
+    search = Neighbours(fixed, spacing, compiled=compiled)
+    follow(search, moving, fixed, spacing, move, seed=d)
 
 
-def forget_to_list_anew(lists: neighbours._Lists, places: Tensor, step: Tensor) -> None:
-    lists._places = places
-    lists._bound -= step[lists._i]
+def forget_to_list_anew(held: Lists) -> None:
+    held._radius = float("inf")
 
 
-def forget_the_movement(lists: neighbours._Lists, places: Tensor, step: Tensor) -> None:
-    MOVE(lists, places, torch.zeros_like(step))
-
-
-MOVE = neighbours._Lists.move
+def forget_the_movement(held: Lists) -> None:
+    held._gone.zero_()
 
 
 @pytest.mark.parametrize(
-    ("mutant", "move"), [(forget_to_list_anew, "leap"), (forget_the_movement, "creep")]
+    ("mutant", "move", "d", "spacing"),
+    [
+        (forget_to_list_anew, "leap", 60, 2.0),
+        (forget_the_movement, "creep", 60, 2.0),
+    ],
 )
+@pytest.mark.parametrize("compiled", [False, True], ids=["torch", "compiled"])
 def test_stale_lists_are_noticed(
-    mutant: object, move: str, monkeypatch: pytest.MonkeyPatch
+    mutant: Callable[[Lists], None],
+    move: str,
+    d: int,
+    spacing: float,
+    compiled: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(neighbours, "LISTED", 300)
-    monkeypatch.setattr(neighbours._Lists, "move", mutant)
-    moving, fixed = cloud(15, 60, 0), cloud(400, 60, 1)
+    monkeypatch.setattr(lists, "LISTED", 300)
+    monkeypatch.setattr(lists, "LISTED_NATIVE", 300)
+    look = Lists.look
+
+    def stale(held: Lists, moving: Tensor, felt: Crowd) -> None:
+        mutant(held)
+        look(held, moving, felt)
+
+    monkeypatch.setattr(Lists, "look", stale)
+    moving, fixed = cloud(15, d, 0), cloud(400, d, 1)
     with pytest.raises(AssertionError):
-        follow(Neighbours(fixed, 2.0), moving, fixed, 2.0, move, seed=0)
+        follow(Neighbours(fixed, spacing, compiled=compiled), moving, fixed, spacing, move, seed=0)
+
+
+def sheet(n: int, seed: int) -> Tensor:
+    """Points far apart in ten directions, and close in 190 others, which sketches leave out."""
+    wide = torch.cat([torch.full((10,), 3.0), torch.full((190,), 0.3)]).double()
+    return wide * torch.randn(n, 200, generator=generator(seed, "sheet"), dtype=torch.float64)
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["torch", "compiled"])
+def test_moves_that_sketches_do_not_see_are_followed(compiled: bool) -> None:
+    fixed = sheet(400, 0)
+    moving = fixed[:15].clone()
+    moving[:, 10:] += 1.5 * sheet(15, 1)[:, 10:]
+    search = Neighbours(fixed, 5.8, compiled=compiled)
+    follow(search, moving, fixed, 5.8, "creep", seed=0)
+    assert search._lists is not None
+    assert search._sketch.coordinates.shape == (400, 64)
+
+
+def test_forgetting_moves_across_the_sketch_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Sketch, "length_across", lambda sketch, step: step.new_zeros(len(step)))
+    with pytest.raises(AssertionError):
+        test_moves_that_sketches_do_not_see_are_followed(compiled=True)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -237,7 +283,7 @@ def test_crowds_are_those_of_brute_force(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """By products and by differences, in many chunks or one, also where digits are lost."""
-    monkeypatch.setattr(neighbours, "CHUNK", chunk)
+    set_chunk(monkeypatch, chunk)
     monkeypatch.setattr(neighbours, "LONGEST", 0 if chunk == 5000 else neighbours.LONGEST)
     moving, fixed = cloud(30, d, 2, dtype) + far, cloud(200, d, 3, dtype) + far
     moving[3] = moving[4]

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from uspebm.negative import sketch as module
+from uspebm.negative.crowd import PointSet, rounding_error, squared_distances
 from uspebm.negative.sketch import DIRECTIONS, Sketch, sketch_of
 from uspebm.randomness import generator
 
@@ -29,6 +30,21 @@ def test_sketches_are_never_further_apart_than_points(
     exact = torch.cdist(others.double(), points.double())
     bound = torch.cdist(sketch.of(others).double(), sketch.coordinates.double())
     assert (bound <= exact * (1 + 1e-5) + 1e-4).all()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_allowance_covers_rounding_in_many_dimensions(seed: int) -> None:
+    """Pairs that differ only along sketched directions, where the bound is tight."""
+    points = low_rank(300, 784, seed, torch.float32).clamp(-1.0, 1.0)
+    sketch = Sketch(points)
+    assert sketch._basis is not None
+    along = torch.randn(300, DIRECTIONS, generator=generator(seed, "along"))
+    others = points + 0.3 * along @ sketch._basis.T
+    a, b = PointSet(sketch.of(others)), PointSet(sketch.coordinates)
+    squared = squared_distances(a, b)
+    exact = torch.cdist(others.double(), points.double()).square()
+    assert (squared - rounding_error(a, b, 784) <= exact).all()
+    assert (squared > exact).any()  # without an allowance a violation could be missed
 
 
 def test_sketches_rule_out_most_of_what_is_far() -> None:

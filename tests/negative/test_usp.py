@@ -7,7 +7,7 @@ from torch import Tensor
 
 from uspebm import USP, Box, Gaussian, Particles
 from uspebm.negative import USPInfo
-from uspebm.negative.neighbours import Crowd
+from uspebm.negative.crowd import Crowd
 from uspebm.randomness import generator
 
 UNIT = Box(0.0, 1.0, (2,))

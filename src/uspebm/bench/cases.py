@@ -1,11 +1,16 @@
 """What is timed, at the settings of the paper's experiments."""
 
+import itertools
 import math
+import os
 import subprocess
 import sys
-from collections.abc import Callable
-from dataclasses import replace
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import torch
 from torch import Tensor, nn
@@ -16,12 +21,15 @@ from ..energies import MLP, Conv, GaussianMixture
 from ..engine import Engine, available, energy_on
 from ..gradient import energy_gradient
 from ..native import NativeConv
+from ..native.library import library
 from ..negative import Langevin, Particles, PersistentUSP, Replay, ReplayState
 from ..randomness import generator
 from ..types import Energy
 from . import straightforward
 from .timing import Timing, race
 
+PRODUCT = 2048
+"""Side of the matrices whose product is taken for the machine's peak."""
 IMAGES = Box(-1.0, 1.0, shape=(1, 28, 28))
 SQUARE = Box(-2.0, 2.0, shape=(2,))
 MODES = tuple((math.cos(k * math.pi / 3), math.sin(k * math.pi / 3)) for k in range(6))
@@ -102,10 +110,19 @@ def multiplications(module: nn.Module, event_shape: tuple[int, ...]) -> int:
     return 2 * count
 
 
-def peak_flops(repeats: int) -> float:
-    """Floating-point operations per second of a large matrix product."""
-    a, b = torch.randn(2, 2048, 2048, generator=generator(0)).unbind()
-    return 2 * 2048**3 / race({"mm": lambda: a @ b}, repeats)["mm"].median
+def against_peak(repeats: int) -> dict[str, Timing]:
+    """The CNN's gradient in one race with a large matrix product, the machine's peak."""
+    fast, x = ours(network()), images(125)
+    a, b = torch.randn(2, PRODUCT, PRODUCT, generator=generator(0)).unbind()
+    return race({"cnn": lambda: energy_gradient(fast, x), "product": lambda: a @ b}, repeats)
+
+
+def compilation() -> float | None:
+    """Seconds that compiled code takes to build anew; none where there is no compiler."""
+    with TemporaryDirectory() as folder, _environment("XDG_CACHE_HOME", folder):
+        started = time.perf_counter()
+        engine = available("native", network())
+        return time.perf_counter() - started if engine == "native" else None
 
 
 def gradients(module: nn.Module, x: Tensor, repeats: int) -> dict[str, Timing]:
@@ -165,80 +182,86 @@ def replay(repeats: int) -> dict[str, Timing]:
     )
 
 
-def updates(
-    phase: PersistentUSP, module: nn.Module, points: Tensor, repeats: int, rival: bool = True
-) -> dict[str, Timing]:
-    """One PS-USP update, a new Λ each time, the same for both."""
-    plain, fast = straightforward.plain_copy(module), ours(module)
-    mine, count = Particles(points.clone()), {"ours": 0, "straightforward": 0}
+@dataclass(frozen=True)
+class Problem:
+    """One PS-USP update: its settings, its network, and the points that it moves."""
 
-    def draws(who: str) -> torch.Generator:
-        count[who] += 1
-        return generator(0, "update", count[who])
-
-    contestants: dict[str, Callable[[], object]] = {
-        "ours": lambda: phase.step(fast, mine, draws("ours"))
-    }
-    if rival:
-        theirs = points.clone()
-        contestants["straightforward"] = lambda: straightforward.ps_usp(
-            plain, theirs, phase, draws("straightforward")
-        )
-    return race(contestants, repeats)
+    phase: PersistentUSP
+    module: nn.Module
+    points: Tensor
 
 
-def fashion(n: int, rounds: int, repeats: int, rival: bool = True) -> dict[str, Timing]:
-    """PS-USP on images: every other point is checked."""
-    phase = replace(FASHION, particles=n, rounds=rounds, nodes=min(n, FASHION.nodes))
-    return updates(phase, network(), images(n), repeats, rival)
+def fashion(
+    n: int = 10_000, rounds: int = 20, active: int = 125, side: int | None = None
+) -> Problem:
+    """PS-USP on images: every other point is checked. Images of another side get an MLP."""
+    phase = replace(
+        FASHION, particles=n, rounds=rounds, active=active, nodes=min(n, max(625, active))
+    )
+    if side is None:
+        return Problem(phase, network(), images(n))
+    torch.manual_seed(0)
+    box = Box(-1.0, 1.0, shape=(1, side, side))
+    phase = replace(phase, domain=box, spacing=FASHION.spacing * side / 28)
+    return Problem(phase, MLP(box.shape, width=128), images(n, side))
 
 
-def mixture(repeats: int) -> dict[str, Timing]:
+def mixture() -> Problem:
     """PS-USP on the 2-D mixture, with the paper's network, points spread as after training."""
     torch.manual_seed(0)
     points = GaussianMixture(MODES, 0.3).sample(MIXTURE.particles, generator(0))
-    return updates(MIXTURE, MLP(2), SQUARE.project(points), repeats)
+    return Problem(MIXTURE, MLP(2), SQUARE.project(points))
 
 
-def growth_in_active(active: int, repeats: int) -> Timing:
-    """Against |Λ|, at n = 10,000 and 20 rounds."""
-    phase = replace(FASHION, active=active, rounds=20, nodes=max(625, active))
-    return updates(phase, network(), images(10_000), repeats, rival=False)["ours"]
+def updates(problems: dict[str, Problem], repeats: int, rival: bool = False) -> dict[str, Timing]:
+    """Updates of each problem in turns, a new Λ each time; a rival gets the same ones."""
+    contestants: dict[str, Callable[[], object]] = {}
+    for name, problem in problems.items():
+        contestants[name] = _update(problem)
+        if rival:
+            contestants["straightforward"] = _straightforward_update(problem)
+    return race(contestants, repeats)
 
 
-def growth_in_dimension(side: int, repeats: int) -> Timing:
-    """Against the number of pixels, for an MLP of width 128, at n = 10,000 and 20 rounds."""
-    torch.manual_seed(0)
-    phase = replace(
-        FASHION,
-        domain=Box(-1.0, 1.0, shape=(1, side, side)),
-        rounds=20,
-        spacing=FASHION.spacing * side / 28,
-    )
-    net = MLP((1, side, side), width=128)
-    return updates(phase, net, images(10_000, side), repeats, rival=False)["ours"]
+def _update(problem: Problem) -> Callable[[], object]:
+    fast, state = ours(problem.module), Particles(problem.points.clone())
+    draws = _generators()
+    return lambda: problem.phase.step(fast, state, next(draws))
 
 
-def peak_memory(n: int) -> dict[str, float]:
-    """MiB that an update at ``n`` needs beyond torch itself, in a process of its own (Linux)."""
-    code = f"from uspebm.bench.cases import _measure_memory; _measure_memory({n})"
+def _straightforward_update(problem: Problem) -> Callable[[], object]:
+    plain, points = straightforward.plain_copy(problem.module), problem.points.clone()
+    draws = _generators()
+    return lambda: straightforward.ps_usp(plain, points, problem.phase, next(draws))
+
+
+def _generators() -> Iterator[torch.Generator]:
+    return (generator(0, "update", k) for k in itertools.count())
+
+
+def peak_memory(n: int = 10_000, active: int = 125, side: int = 28) -> dict[str, float]:
+    """MiB that an update needs beyond torch itself, in a process of its own (Linux)."""
+    code = f"from uspebm.bench.cases import _measure_memory; _measure_memory({n}, {active}, {side})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     before, after = (float(word) for word in done.stdout.split())
-    return {"points": n * IMAGES.dim * 4 / 2**20, "peak": after - before}
+    return {"points": n * side**2 * 4 / 2**20, "peak": after - before}
 
 
-def _measure_memory(n: int) -> None:
-    energy = ours(network())
-    energy_gradient(energy, images(125))
+def _measure_memory(n: int, active: int, side: int) -> None:
+    some = min(n, 10_000)
+    problem = fashion(some, rounds=5, active=active, side=None if side == 28 else side)
+    energy = ours(problem.module)
+    energy_gradient(energy, problem.points[:125])
     Path("/proc/self/clear_refs").write_text("5")  # forget the peak of importing torch
-    before = _resident("VmRSS")
-    phase = replace(FASHION, particles=n, rounds=5, nodes=625)
-    # Made a part at a time, so that making the points does not count.
-    state = Particles(torch.empty(n, *IMAGES.shape))
-    some = images(10_000)
-    for k, part in enumerate(state.points.split(len(some))):
-        noise = torch.randn(part.shape, generator=generator(0, "noise", k))
-        part.copy_((some[: len(part)] + 0.1 * noise).clamp_(-1.0, 1.0))
+    before = _resident("VmRSS") - problem.points.nbytes / 2**20
+    points = problem.points
+    if n > some:  # made a part at a time, so that making the points does not count
+        points = torch.empty(n, *problem.phase.domain.shape)
+        for k, part in enumerate(points.split(some)):
+            noise = torch.randn(part.shape, generator=generator(0, "noise", k))
+            part.copy_((problem.points[: len(part)] + 0.1 * noise).clamp_(-1.0, 1.0))
+        before += problem.points.nbytes / 2**20
+    phase, state = replace(problem.phase, particles=n), Particles(points)
     for k in range(2):
         phase.step(energy, state, generator(k))
     sys.stdout.write(f"{before} {_resident('VmHWM')}\n")
@@ -248,3 +271,18 @@ def _resident(what: str) -> float:
     """MiB of this process in memory, as Linux tells: now (VmRSS) or at most so far (VmHWM)."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(float(line.split()[1]) / 1024 for line in lines if line.startswith(what))
+
+
+@contextmanager
+def _environment(name: str, value: str) -> Iterator[None]:
+    """The variable set to ``value`` for a while, and compiled code forgotten."""
+    before = os.environ.get(name)
+    os.environ[name] = value
+    library.cache_clear()
+    try:
+        yield
+    finally:
+        library.cache_clear()
+        del os.environ[name]
+        if before is not None:
+            os.environ[name] = before

@@ -1,9 +1,10 @@
 """Runs every case, and shows what came out: a table, a JSON file, a picture."""
 
 import json
+import math
 import platform
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -21,19 +22,24 @@ from ..randomness import generator
 from . import cases
 from .timing import Timing
 
+GROWTH = {
+    "n": (1_000, 3_000, 10_000, 30_000, 100_000, 200_000),
+    "active": (50, 125, 250, 500, 1000),
+    "side": (64, 256, 784, 2304),
+}
+"""What an update's cost is measured against: n, |Λ|, and the dimension of square images."""
+LABELS = {"n": "n", "active": "|Λ|", "side": "d (MLP)"}
+
 
 @dataclass(frozen=True)
 class Effort:
     """How long to measure. ``QUICK`` shows that everything runs, not how fast it is."""
 
     repeats: int = 15
-    updates: int = 3
+    updates: int = 5
     sizes: tuple[int, ...] = (10_000, 25_000, 50_000)
     rounds: tuple[int, ...] = (20, 100)
-    growth: tuple[int, ...] = (1_000, 3_000, 10_000, 30_000, 100_000, 200_000)
-    actives: tuple[int, ...] = (50, 125, 250, 500, 1000)
-    sides: tuple[int, ...] = (8, 16, 28, 48)
-    memory: tuple[int, ...] = (10_000, 50_000, 200_000)
+    growth: Mapping[str, tuple[int, ...]] = field(default_factory=lambda: dict(GROWTH))
 
 
 FULL = Effort()
@@ -42,10 +48,7 @@ QUICK = Effort(
     updates=1,
     sizes=(1_000,),
     rounds=(2,),
-    growth=(1_000,),
-    actives=(50,),
-    sides=(8,),
-    memory=(1_000,),
+    growth={"n": (1_000,), "active": (50,), "side": (64,)},
 )
 
 
@@ -54,15 +57,22 @@ class Report:
     """All that was measured. Seconds are per call."""
 
     machine: dict[str, str] = field(default_factory=dict)
-    peak_gflops: float = 0.0
+    compilation: float | None = None
+    """Seconds to build the compiled code, once per machine; none where torch is used instead."""
+    peak: dict[str, Timing] = field(default_factory=dict)
+    """The CNN's gradient and a large matrix product, in one race."""
     races: dict[str, dict[str, Timing]] = field(default_factory=dict)
-    growth: dict[str, dict[int, float]] = field(default_factory=dict)
-    memory: dict[int, dict[str, float]] = field(default_factory=dict)
+    """Ours and its rivals, for every case."""
+    sizes: dict[str, dict[int, Timing]] = field(default_factory=dict)
+    """Our update for several n in one race, for every N."""
+    growth: dict[str, dict[int, Timing]] = field(default_factory=dict)
+    memory: dict[str, dict[int, dict[str, float]]] = field(default_factory=dict)
+    """MiB of the points and at the peak, beside each growth."""
     ratios: dict[str, float | None] = field(default_factory=dict)
 
 
-def run(effort: Effort) -> Report:
-    """Measure everything, saying what is being measured."""
+def run(effort: Effort, keep: Callable[[Report], None]) -> Report:
+    """Measure everything, saying what is being measured, and ``keep`` what there is as it grows."""
     report = Report(
         machine={
             "processor": _processor(),
@@ -70,17 +80,28 @@ def run(effort: Effort) -> Report:
             "torch": torch.__version__,
         }
     )
-    report.peak_gflops = cases.peak_flops(effort.repeats) / 1e9
+    report.compilation = cases.compilation()
+    _say("compilation", f"{report.compilation:.1f} s" if report.compilation else "none")
+    report.peak = cases.against_peak(effort.repeats)
     for name, timings in _races(effort):
         report.races[name] = timings
-        console.print(f"  {name}: " + ", ".join(_words(w, t) for w, t in timings.items()))
-    for name, values in _growth(effort):
-        report.growth[name] = values
-    if sys.platform == "linux":
-        for n in effort.memory:
-            with suppress(OSError, CalledProcessError):  # not every container lets one look
-                report.memory[n] = cases.peak_memory(n)
+        _say(name, ", ".join(f"{who} {_words(t)}" for who, t in timings.items()))
+        keep(report)
+    for rounds in effort.rounds:
+        problems = {str(n): cases.fashion(n, rounds) for n in effort.sizes}
+        timings = cases.updates(problems, effort.updates)
+        report.sizes[f"N={rounds}"] = {int(n): timing for n, timing in timings.items()}
+        _say(f"ps-usp N={rounds}, by n", ", ".join(f"{n} {_words(t)}" for n, t in timings.items()))
+    for kind, sizes in effort.growth.items():
+        report.growth[kind] = {}
+        report.memory[kind] = {}
+        for size in sizes:
+            _grow(report, kind, size, effort.updates)
+        times = report.growth[kind].items()
+        _say(f"growth with {kind}", ", ".join(f"{size} {_words(t)}" for size, t in times))
+        keep(report)
     report.ratios = _ratios(report, effort)
+    keep(report)
     return report
 
 
@@ -94,52 +115,47 @@ def _races(effort: Effort) -> Iterator[tuple[str, dict[str, Timing]]]:
     for batch in (125, 500):
         yield f"langevin {batch} x 20", cases.chains(net, cases.images(batch), repeats)
     yield "langevin mlp 1000 x 20", cases.chains(mlp, x, repeats)
-    yield "srlmc update", cases.replay(max(2, effort.repeats // 2))
-    yield "ps-usp 2-D", cases.mixture(effort.updates)
+    yield "srlmc update", cases.replay(repeats)
+    yield "ps-usp 2-D", cases.updates({"ours": cases.mixture()}, effort.updates, rival=True)
     for rounds in effort.rounds:
         for n in effort.sizes:
+            problem = {"ours": cases.fashion(n, rounds)}
             # Many rounds of the straightforward one take a minute each: fewer of them will do.
-            repeats = effort.updates if rounds <= 20 else max(1, effort.updates - 1)
-            yield f"ps-usp n={n} N={rounds}", cases.fashion(n, rounds, repeats)
+            repeats = min(3, effort.updates) if rounds > 20 else effort.updates
+            yield f"ps-usp n={n} N={rounds}", cases.updates(problem, repeats, rival=True)
 
 
-def _growth(effort: Effort) -> Iterator[tuple[str, dict[int, float]]]:
-    console.print("  growth with n, |Λ| and d ...")
-    repeats = effort.updates
-    yield (
-        "particles",
-        {n: cases.fashion(n, 20, repeats, rival=False)["ours"].median for n in effort.growth},
-    )
-    yield "active", {m: cases.growth_in_active(m, repeats).median for m in effort.actives}
-    yield (
-        "dimension",
-        {side**2: cases.growth_in_dimension(side, repeats).median for side in effort.sides},
-    )
+def _grow(report: Report, kind: str, size: int, repeats: int) -> None:
+    """Time and memory of an update at N = 20 where one of its sizes is ``size``."""
+    size_of = {kind: math.isqrt(size) if kind == "side" else size}
+    report.growth[kind][size] = cases.updates({"ours": cases.fashion(**size_of)}, repeats)["ours"]
+    if sys.platform == "linux":
+        with suppress(OSError, CalledProcessError):  # not every container lets one look
+            report.memory[kind][size] = cases.peak_memory(**size_of)
 
 
 def _ratios(report: Report, effort: Effort) -> dict[str, float | None]:
-    """The figures that the project promises, each inside this one run."""
+    """The figures that the project promises, each inside one race."""
     races = report.races
-    small, large, rounds = effort.sizes[0], effort.sizes[-1], effort.rounds[-1]
-    few = effort.rounds[0]
-    cnn = races["cnn gradient 125"]["ours"].median
-    flop = 2 * cases.multiplications(cases.network(), cases.IMAGES.shape)
-    ours_small = races[f"ps-usp n={small} N={rounds}"]["ours"].median
-    ours_large = races[f"ps-usp n={large} N={rounds}"]["ours"].median
+    few, many = effort.rounds[0], effort.rounds[-1]
+    small, large = effort.sizes[0], effort.sizes[-1]
+    flop = 125 * 2 * cases.multiplications(cases.network(), cases.IMAGES.shape)
+    rates = flop / report.peak["cnn"].median, 2 * cases.PRODUCT**3 / report.peak["product"].median
+    at_many, at_few = report.sizes[f"N={many}"], report.sizes[f"N={few}"]
     return {
         "cnn_gradient_vs_plain": _ratio(races["cnn gradient 125"], "plain"),
-        "cnn_share_of_peak": 125 * flop / cnn / (report.peak_gflops * 1e9),
+        "cnn_share_of_peak": rates[0] / rates[1],
         "langevin_vs_torchebm": _ratio(races["langevin 125 x 20"], "torchebm"),
         "srlmc_vs_straightforward": _ratio(races["srlmc update"], "straightforward"),
         # Named after the sizes of a full run; a quick one only shows that they are there.
         "ps_usp_50k_vs_straightforward": _ratio(
-            races[f"ps-usp n={large} N={rounds}"], "straightforward"
+            races[f"ps-usp n={large} N={many}"], "straightforward"
         ),
-        "ps_usp_50k_vs_10k": ours_large / ours_small,
-        "ps_usp_50k_vs_10k_few_rounds": (
-            races[f"ps-usp n={large} N={few}"]["ours"].median
-            / races[f"ps-usp n={small} N={few}"]["ours"].median
+        "ps_usp_50k_vs_straightforward_few_rounds": _ratio(
+            races[f"ps-usp n={large} N={few}"], "straightforward"
         ),
+        "ps_usp_50k_vs_10k": at_many[large].median / at_many[small].median,
+        "ps_usp_50k_vs_10k_few_rounds": at_few[large].median / at_few[small].median,
         "ps_usp_2d_vs_straightforward": _ratio(races["ps-usp 2-D"], "straightforward"),
     }
 
@@ -165,11 +181,14 @@ def table(report: Report) -> Table:
     for name, rates in gradients_per_second(report).items():
         words = ", ".join(f"{who} {rate:,.0f}" for who, rate in rates.items())
         result.add_row(f"{name}, per second", words, "", "")
+    for name, times in report.sizes.items():
+        for n, timing in times.items():
+            result.add_row(f"ps-usp {name}, n={n}, in turns", _seconds(timing), "", "")
     for kind, times in report.growth.items():
-        words = ", ".join(f"{size:,}: {seconds:.2f}" for size, seconds in times.items())
-        result.add_row(f"seconds by {kind}", words, "", "")
-    for n, sizes in report.memory.items():
-        result.add_row(f"MiB at n={n}", f"{sizes['peak']:.0f}", f"points {sizes['points']:.0f}", "")
+        for size, timing in times.items():
+            memory = report.memory[kind].get(size)
+            words = f"{memory['peak']:.0f} MiB, points {memory['points']:.0f}" if memory else ""
+            result.add_row(f"{LABELS[kind]} = {size}", _seconds(timing), words, "")
     return result
 
 
@@ -195,26 +214,37 @@ def draw(report: Report, stem: Path) -> None:
     panels[0].set_yticks(places, names, fontsize=5)
     panels[0].invert_yaxis()
     panels[0].set_title("times faster than the rival", fontsize=9)
-    labels = {"particles": "n", "active": "|Λ|", "dimension": "d (MLP)"}
-    for kind, label in labels.items():
-        sizes, seconds = zip(*report.growth[kind].items(), strict=True)
-        panels[1].loglog(sizes, seconds, marker="o", label=label)
+    for kind, times in report.growth.items():
+        sizes = list(times)
+        middle = [t.median for t in times.values()]
+        spread = [
+            [t.median - t.low for t in times.values()],
+            [t.high - t.median for t in times.values()],
+        ]
+        line = panels[1].errorbar(sizes, middle, yerr=spread, marker="o", label=LABELS[kind])
+        memory = report.memory[kind]
+        colour = line.lines[0].get_color()
+        panels[2].plot(list(memory), [m["peak"] for m in memory.values()], "o-", color=colour,
+                       label=LABELS[kind])  # fmt: skip
+        panels[2].plot(list(memory), [m["points"] for m in memory.values()], ":", color=colour)
     panels[1].set_title("seconds per update (N = 20)", fontsize=9)
-    panels[1].set_xlabel("n, |Λ| or d")
-    panels[1].legend(fontsize=7)
-    counts = list(report.memory)
-    panels[2].loglog(counts, [report.memory[n]["peak"] for n in counts], "o-", label="peak")
-    panels[2].loglog(counts, [report.memory[n]["points"] for n in counts], "--", label="points")
-    panels[2].set_title("MiB of an update, 784 dimensions", fontsize=9)
-    panels[2].set_xlabel("n")
-    panels[2].legend(fontsize=7)
+    panels[2].set_title("MiB of an update (dotted: the points)", fontsize=9)
+    for panel in panels[1:]:
+        panel.set_xscale("log")
+        panel.set_yscale("log")
+        panel.set_xlabel("n, |Λ| or d")
+        panel.legend(fontsize=7)
     for panel in panels:
         panel.tick_params(labelsize=6, which="both")
     save_figure(figure, stem)
 
 
-def _words(name: str, timing: Timing) -> str:
-    return f"{name} {timing.median * 1e3:.1f} ms"
+def _say(what: str, words: str) -> None:
+    console.print(f"  {what}: {words}")
+
+
+def _words(timing: Timing) -> str:
+    return f"{timing.median * 1e3:.1f} ms"
 
 
 def gradients_per_second(report: Report) -> dict[str, dict[str, float]]:

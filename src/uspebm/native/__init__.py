@@ -2,5 +2,6 @@
 
 from .conv import NativeConv
 from .library import BuildError
+from .pairs import NativePairs
 
-__all__ = ["BuildError", "NativeConv"]
+__all__ = ["BuildError", "NativeConv", "NativePairs"]

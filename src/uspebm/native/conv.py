@@ -8,9 +8,9 @@ from torch import Tensor, nn
 
 from ..energies import Conv
 from .library import BuildError, library
+from .reals import REALS
 
 SOURCE = Path(__file__).with_name("conv_energy.cpp")
-REALS = {torch.float32: ("float", ctypes.c_float), torch.float64: ("double", ctypes.c_double)}
 LAYERS = [
     *[nn.Conv2d, nn.LeakyReLU, nn.AvgPool2d] * 3,
     *[nn.Flatten, nn.Linear, nn.LeakyReLU, nn.Linear],

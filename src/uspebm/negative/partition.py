@@ -21,7 +21,7 @@ from ..checks import at_least, positive
 from ..domains import Box, check_proposal, draw
 from ..gradient import energy_gradient
 from ..types import Energy, NonFiniteError, Proposal
-from .neighbours import Crowd
+from .crowd import Crowd
 
 CLEARANCE = 0.01
 """Share of ε that a repelled point goes beyond what it needs, so that repulsion has an end."""

@@ -23,6 +23,7 @@ from torch import Tensor
 
 from ..checks import at_least
 from ..gradient import energy_at
+from ..native import NativeConv
 from ..types import Energy, Nodes
 from .neighbours import Neighbours
 from .partition import Particles, Partition, checked, expect
@@ -85,7 +86,10 @@ class PersistentUSP(Partition):
         u = points[active]
         sketch = sketch_of(points) if self.others is None else None
         if sketch is not None:
-            neighbours = Neighbours(points.flatten(1), self.spacing, skip=active, sketch=sketch)
+            neighbours = Neighbours(
+                points.flatten(1), self.spacing, skip=active, sketch=sketch,
+                compiled=isinstance(energy, NativeConv),
+            )  # fmt: skip
         merged = self.ascent_steps == self.repulsion_steps == 1
         for _ in range(self.rounds):
             if not merged:

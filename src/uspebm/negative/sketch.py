@@ -64,10 +64,18 @@ class Sketch:
         """The sketch of other points, ``(m, k + 1)``."""
         if self._basis is None:
             return x
-        centred = x - self._centre
-        along = centred @ self._basis
-        across = centred.addmm_(along, self._basis.T, alpha=-1.0).norm(dim=1, keepdim=True)
-        return torch.cat([along, across], dim=1)
+        along, across = self._split(x - self._centre)
+        return torch.cat([along, across.unsqueeze(1)], dim=1)
+
+    def length_across(self, step: Tensor) -> Tensor:
+        """How far points that move by ``step`` move across the sketched directions, ``(m,)``."""
+        return step.new_zeros(len(step)) if self._basis is None else self._split(step)[1]
+
+    def _split(self, offset: Tensor) -> tuple[Tensor, Tensor]:
+        """Coordinates along the directions, and the length of the rest."""
+        assert self._basis is not None
+        along = offset @ self._basis
+        return along, torch.addmm(offset, along, self._basis.T, alpha=-1.0).norm(dim=1)
 
 
 _remembered: WeakIdKeyDictionary = WeakIdKeyDictionary()

@@ -1,0 +1,80 @@
+"""Lists of pairs of points by compiled code: see ``pairs.cpp``."""
+
+import ctypes
+import weakref
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from .library import library
+from .reals import REALS
+
+SOURCE = Path(__file__).with_name("pairs.cpp")
+
+
+class NativePairs:
+    """For each of ``rows`` moving points a list of fixed ones, with bounds on their distances.
+
+    Arguments:
+        rows: Number of moving points.
+        fixed: The fixed points, ``(n, d)``.
+        fixed_places: Their sketches, ``(n, k)``, or the points themselves.
+    """
+
+    def __init__(self, rows: int, fixed: Tensor, fixed_places: Tensor) -> None:
+        self._fixed = fixed
+        self._fixed_places = fixed_places
+        self._library = self.build(fixed.dtype)
+        self._real = REALS[fixed.dtype][1]
+        self._lists = ctypes.c_void_p(self._library.lists_new(rows))
+        weakref.finalize(self, self._library.lists_delete, self._lists)
+
+    @staticmethod
+    def build(dtype: torch.dtype) -> ctypes.CDLL:
+        """The compiled code; raises :class:`~uspebm.native.BuildError` where there is none."""
+        built = library(SOURCE, REAL=REALS[dtype][0])
+        built.lists_new.restype = ctypes.c_void_p
+        return built
+
+    def clear(self, rows: Tensor) -> None:
+        """Forget the lists of these rows."""
+        self._library.lists_clear(self._lists, _pointer(rows), len(rows))
+
+    def add(
+        self,
+        rows: Tensor,
+        squared: Tensor,
+        first: int,
+        absent: Tensor,
+        limit: float,
+        error: float,
+        gone: Tensor,
+    ) -> None:
+        """List those of the points from ``first`` on whose ``squared`` is below ``limit``."""
+        self._library.lists_add(
+            self._lists, _pointer(rows), len(rows), _pointer(squared), squared.shape[1], first,
+            _pointer(absent), self._real(limit), self._real(error), _pointer(gone),
+        )  # fmt: skip
+
+    def look(
+        self,
+        moving: Tensor,
+        places: Tensor,
+        error: float,
+        gone: tuple[Tensor, Tensor],
+        spacing: float,
+        felt: tuple[Tensor, Tensor, Tensor],
+    ) -> None:
+        """Add every listed violation to ``felt``: gradient, nearest, coincident."""
+        directions = 0 if self._fixed_places is self._fixed else places.shape[1]
+        self._library.lists_look(
+            self._lists, _pointer(moving), _pointer(self._fixed), *self._fixed.shape, _pointer(places),
+            _pointer(self._fixed_places), directions, self._real(error), *map(_pointer, gone),
+            self._real(spacing), *map(_pointer, felt), torch.get_num_threads(),
+        )  # fmt: skip
+
+
+def _pointer(x: Tensor) -> ctypes.c_void_p:
+    assert x.is_contiguous()
+    return ctypes.c_void_p(x.data_ptr())
