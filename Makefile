@@ -4,6 +4,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
+# Image sets that lie beside the project are used where they are.
+ifneq ($(wildcard ../shared/data),)
+export USPEBM_DATA ?= $(abspath ../shared/data)
+endif
+
 .PHONY: help setup demo bench test format clean
 .DEFAULT_GOAL := help
 

@@ -1,12 +1,14 @@
 """Which code evaluates the energy, and that it makes no difference."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
+from torch import nn
 
-from uspebm import MLP, Box, Conv, PersistentUSP, TrainState, fit, resume, save
+from uspebm import MLP, Box, Conv, Langevin, PersistentUSP, TrainState, fit, resume, save
 from uspebm.engine import Engine, choose_engine, energy_on
 from uspebm.native import library
 from uspebm.negative import lists, neighbours
@@ -29,7 +31,10 @@ def small(seed: int = 0) -> Conv:
 def test_the_engine_follows_from_the_settings() -> None:
     assert choose_engine(small(), PHASE, steps=10) == "torch"  # not worth compiling
     assert choose_engine(small(), PHASE, steps=10_000) == "native"
-    assert choose_engine(MLP(SHAPE), PHASE, steps=10_000) == "torch"
+    assert choose_engine(MLP(SHAPE), PHASE, steps=10_000) == "native"  # for the search alone
+    chains = Langevin(BOX, chains=100, steps=10, step_size=0.1, noise_scale=0.1)
+    assert choose_engine(MLP(SHAPE), chains, steps=10_000) == "torch"
+    assert choose_engine(small(), chains, steps=10_000) == "native"
 
 
 def test_without_a_compiler_torch_is_used_and_one_line_says_so(
@@ -51,9 +56,12 @@ def test_without_a_compiler_torch_is_used_and_one_line_says_so(
 
 
 @pytest.mark.parametrize("spacing", [0.5, 4.0, 4.5])
-def test_a_round_gives_the_same_points_on_either_engine(spacing: float) -> None:
+@pytest.mark.parametrize("make", [small, lambda: MLP(SHAPE, width=16)], ids=["Conv", "MLP"])
+def test_a_round_gives_the_same_points_on_either_engine(
+    spacing: float, make: Callable[[], nn.Module]
+) -> None:
     phase = replace(PHASE, rounds=1, spacing=spacing)
-    module = small().double()
+    module = make().double()
     ends = []
     engines: tuple[Engine, ...] = ("torch", "native")
     for engine in engines:

@@ -1,4 +1,4 @@
-"""Which code evaluates an energy for the particles: torch's, or code compiled for the network.
+"""Which code moves the particles: torch's, or code compiled for the network and the search.
 
 Both compute the same numbers up to rounding. Which one a run takes is decided once, from its
 settings and whether the machine has a compiler, and kept in its checkpoints: a resumed run takes
@@ -10,7 +10,8 @@ from typing import Any, Literal
 
 from torch import nn
 
-from .native import BuildError, NativeConv, NativePairs
+from .native import BuildError, NativeConv, NativePairs, NativeSearch
+from .negative import PersistentUSP
 from .types import Energy, NegativePhase
 
 log = logging.getLogger("uspebm")
@@ -23,7 +24,8 @@ WORTH_COMPILING = 20_000
 
 def choose_engine(module: nn.Module, phase: NegativePhase[Any], steps: int) -> Engine:
     """The faster engine for ``steps`` updates of ``module``."""
-    if phase.gradients * steps < WORTH_COMPILING or not NativeConv.can_run(module):
+    searches = isinstance(phase, PersistentUSP) and NativeSearch.can_run(module)
+    if phase.gradients * steps < WORTH_COMPILING or not (NativeConv.can_run(module) or searches):
         return "torch"
     return available("native", module)
 
@@ -35,7 +37,7 @@ def available(engine: Engine, module: nn.Module) -> Engine:
     """
     if engine == "native":
         try:
-            NativeConv(module)
+            energy_on(engine, module)
             NativePairs.build(next(module.parameters()).dtype)
         except BuildError as error:
             log.warning("Using torch instead of compiled code, which is slower: %s", error)
@@ -44,5 +46,7 @@ def available(engine: Engine, module: nn.Module) -> Engine:
 
 
 def energy_on(engine: Engine, module: nn.Module) -> Energy:
-    """``module`` as an energy on ``engine``, with the weights that it has now."""
-    return NativeConv(module) if engine == "native" else module
+    """``module`` as an energy on ``engine``; compiled code takes the weights that it has now."""
+    if engine == "torch":
+        return module
+    return NativeConv(module) if NativeConv.can_run(module) else NativeSearch(module)

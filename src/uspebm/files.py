@@ -28,6 +28,12 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
     _sync_folder(path.parent)
 
 
+def cache_folder() -> Path:
+    """Where this user's caches of the package are."""
+    home = os.environ.get("XDG_CACHE_HOME")
+    return (Path(home) if home else Path.home() / ".cache") / "uspebm"
+
+
 def remove_unfinished(folder: Path) -> None:
     """Clear away what a killed process left half-written."""
     for leftover in folder.glob(".*.unfinished"):

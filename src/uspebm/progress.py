@@ -2,9 +2,17 @@
 
 import time
 from collections.abc import Callable, Iterator
+from typing import BinaryIO
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+)
 
 from .train import Record
 
@@ -62,3 +70,16 @@ def _lines(
             console.print(f"{title} {record.step}/{total}  {figures(record)}", soft_wrap=True)
             last = time.monotonic()
         yield record
+
+
+def downloading(source: BinaryIO, title: str, size: int) -> bytes:
+    """All of ``source``, of about ``size`` bytes (0: not known), while showing how far it is."""
+    content = bytearray()
+    columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), DownloadColumn())
+    console.print(f"downloading {title}")
+    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
+        task = progress.add_task(title, total=size or None)
+        while part := source.read(1 << 16):
+            content += part
+            progress.update(task, completed=len(content))
+    return bytes(content)

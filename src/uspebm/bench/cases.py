@@ -18,9 +18,8 @@ from torch.nn.functional import interpolate
 
 from ..domains import Box
 from ..energies import MLP, Conv, GaussianMixture
-from ..engine import Engine, available, energy_on
+from ..engine import available, energy_on
 from ..gradient import energy_gradient
-from ..native import NativeConv
 from ..native.library import library
 from ..negative import Langevin, Particles, PersistentUSP, Replay, ReplayState
 from ..randomness import generator
@@ -83,9 +82,8 @@ def network() -> Conv:
 
 
 def ours(module: nn.Module) -> Energy:
-    """The module as the trainer would evaluate it."""
-    engine: Engine = "native" if NativeConv.can_run(module) else "torch"
-    return energy_on(available(engine, module), module)
+    """The module as the trainer would evaluate it for PS-USP."""
+    return energy_on(available("native", module), module)
 
 
 def multiplications(module: nn.Module, event_shape: tuple[int, ...]) -> int:

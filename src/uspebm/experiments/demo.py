@@ -24,10 +24,10 @@ from ..checkpoint import save_snapshot
 from ..density import GridDensity
 from ..energies import MLP
 from ..files import whole_file
-from ..negative import Langevin, PersistentUSP, Replay
+from ..negative import PersistentUSP, Replay
 from ..plots import COLOURS, density_panel, new_figure, points_panel, save_figure
 from ..types import NegativePhase
-from .mixture import DOMAIN, MIXTURE, RIGHTMOST, Measured, measure, truth
+from .mixture import DOMAIN, MIXTURE, RIGHTMOST, SRLMC, Measured, measure, truth
 from .training import Recipe, Training, drop_checkpoints, unfinished
 
 METHODS = ("ps_usp", "srlmc")
@@ -39,11 +39,6 @@ PS_USP = PersistentUSP(
     active=500,
     nodes=2000,
     rounds=20,
-)
-SRLMC = Replay(
-    Langevin(RIGHTMOST, chains=1000, steps=40, step_size=1e-3, noise_scale=1e-4),
-    capacity=50_000,
-    refresh=0.05,
 )
 
 

@@ -92,6 +92,12 @@ def _claims(measured: dict[str, list[Measured]]) -> list[Claim]:
                 lambda v: v > 0.02,
             ),
             claim(
+                f"{row}: tilt of log q − its shoulder (OOD passes half of the data above 0)",
+                "above 0",
+                [m.tilt - m.shoulder for m in measured[row]],
+                lambda v: v > 0,
+            ),
+            claim(
                 f"{row}: |mass of q on a side − 1/2|",
                 "one mode much lower",
                 [abs(m.mass_left - 0.5) for m in measured[row]],

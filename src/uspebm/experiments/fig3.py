@@ -92,13 +92,13 @@ def _draw(stem: Path, looks: list[dict[str, Any]], ends: dict[str, Tensor]) -> N
     for panel, note in zip(panels, looks, strict=False):
         panel.bar(middles, note["histogram"], width=2 / BINS, color=COLOURS["srlmc"], alpha=0.6)
         panel.set_title(f"buffer, update {note['step']}", fontsize=8)
-    panels[-1].hist(ends["left"].flatten().numpy(), bins=BINS, range=(-1, 1), density=True,
-                    color=COLOURS["ood"], alpha=0.6, label="from left")  # fmt: skip
-    panels[-1].hist(ends["right"].flatten().numpy(), bins=BINS, range=(-1, 1), density=True,
-                    color=COLOURS["srlmc"], alpha=0.6, label="from right")  # fmt: skip
+    for side, colour in (("left", COLOURS["ood"]), ("right", COLOURS["srlmc"])):
+        half = torch.full((len(ends[side]),), 0.5 * BINS / 2 / len(ends[side]))
+        panels[-1].hist(ends[side].flatten().numpy(), bins=BINS, range=(-1, 1), weights=half,
+                        color=colour, alpha=0.6, label=f"from the {side} mode")  # fmt: skip
     panels[-1].set_title("chains from the buffer", fontsize=8)
-    panels[-1].legend(fontsize=6)
     for panel in panels:
-        panel.plot(p.x.flatten(), p.log_q.exp(), color=COLOURS["data"], linewidth=0.8)
+        panel.plot(p.x.flatten(), p.log_q.exp(), color=COLOURS["data"], linewidth=0.8, label="p")
         panel.tick_params(labelsize=6)
+    panels[-1].legend(fontsize=6)
     save_figure(figure, stem)

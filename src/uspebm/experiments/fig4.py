@@ -23,12 +23,12 @@ from torch import Tensor
 from ..checkpoint import save_snapshot
 from ..density import GridDensity, region
 from ..energies import MLP
-from ..negative import Langevin, Particles, PersistentUSP, Replay
+from ..negative import Particles, PersistentUSP, Replay
 from ..plots import COLOURS, density_panel, new_figure, points_panel, save_figure
 from ..randomness import generator
 from ..types import Energy
 from .claims import Claim, claim, save_results
-from .mixture import DOMAIN, MIXTURE, MODES, RIGHTMOST, Measured, measure, truth
+from .mixture import DOMAIN, MIXTURE, MODES, RIGHTMOST, SRLMC, Measured, measure, truth
 from .training import Recipe, Training, drop_checkpoints
 
 
@@ -41,11 +41,6 @@ class Config:
     srlmc_recipe: Recipe
 
 
-SRLMC = Replay(
-    Langevin(RIGHTMOST, chains=1000, steps=40, step_size=1e-3, noise_scale=1e-4),
-    capacity=50_000,
-    refresh=0.05,
-)
 PS_USP = PersistentUSP(
     domain=DOMAIN,
     particles=5000,

@@ -8,12 +8,19 @@ import torch
 from ..density import GridDensity, grid_density, kl, mass_by_nearest, ood_share
 from ..domains import Box
 from ..energies import Gaussian, GaussianMixture
+from ..negative import Langevin, Replay
 from ..types import Energy
 
 DOMAIN = Box(-2.0, 2.0, shape=(2,))
 MODES = tuple((math.cos(k * math.pi / 3), math.sin(k * math.pi / 3)) for k in range(6))
 MIXTURE = GaussianMixture(MODES, std=0.1)
 RIGHTMOST = Gaussian(MODES[0], std=0.1)
+SRLMC = Replay(
+    Langevin(RIGHTMOST, chains=1000, steps=40, step_size=1e-3, noise_scale=1e-4),
+    capacity=50_000,
+    refresh=0.05,
+)
+"""Chains that start where the partition points do; the appendix's settings."""
 CELLS = 200
 """Grid cells per axis: a fifth of the modes' width, so that sums over the grid are exact."""
 

@@ -100,6 +100,13 @@ class Measured(NamedTuple):
     """Wasserstein distance between SRLMC samples and p."""
     barrier: float
     """Highest energy between the modes: where the basins of attraction meet."""
+    tilt: float
+    """How much higher log q peaks on one side than on the other."""
+    shoulder: float
+    """How far log q has fallen from its peak where the OOD region is densest.
+
+    OOD points pass the lower mode, and so half of the data, once the tilt exceeds this.
+    """
 
 
 def measure(energy: Energy, samples: Tensor) -> tuple[GridDensity, Measured]:
@@ -108,8 +115,17 @@ def measure(energy: Energy, samples: Tensor) -> tuple[GridDensity, Measured]:
     x = q.x.flatten()
     between = (x > LEFT) & (x < RIGHT)
     barrier = x[between][q.log_q[between].argmin()].item()
-    left = q.mass[x < 0].sum().item()
-    return q, Measured(kl(p, q), left, ood_share(p, q), wasserstein(samples), barrier)
+    peak, ood = q.log_q.max(), q.log_q[~in_distribution(p)]
+    tilt = q.log_q[x < 0].max() - q.log_q[x > 0].max()
+    return q, Measured(
+        kl=kl(p, q),
+        mass_left=q.mass[x < 0].sum().item(),
+        ood_share=ood_share(p, q),
+        samples_to_p=wasserstein(samples),
+        barrier=barrier,
+        tilt=tilt.abs().item(),
+        shoulder=(peak - ood.max()).item(),
+    )
 
 
 def wasserstein(samples: Tensor) -> float:

@@ -2,6 +2,6 @@
 
 from .conv import NativeConv
 from .library import BuildError
-from .pairs import NativePairs
+from .pairs import NativePairs, NativeSearch
 
-__all__ = ["BuildError", "NativeConv", "NativePairs"]
+__all__ = ["BuildError", "NativeConv", "NativePairs", "NativeSearch"]

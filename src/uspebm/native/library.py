@@ -10,7 +10,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from ..files import whole_file
+from ..files import cache_folder, whole_file
 
 log = logging.getLogger("uspebm")
 
@@ -29,7 +29,7 @@ def library(source: Path, **constants: int | str) -> ctypes.CDLL:
     key = hashlib.sha256(source.read_bytes())
     for part in (compiler, *flags, _cpu()):
         key.update(part.encode() + b"\0")
-    built = _cache() / f"{source.stem}-{key.hexdigest()[:16]}.so"
+    built = cache_folder() / f"{source.stem}-{key.hexdigest()[:16]}.so"
     if not built.exists():
         started = time.perf_counter()
         _compile(compiler, flags, source, built)
@@ -68,11 +68,6 @@ def _compile(compiler: str, flags: list[str], source: Path, built: Path) -> None
         raise BuildError(f"{source.name} cannot be compiled: {error}") from error
     finally:
         unfinished.unlink(missing_ok=True)
-
-
-def _cache() -> Path:
-    home = os.environ.get("XDG_CACHE_HOME")
-    return (Path(home) if home else Path.home() / ".cache") / "uspebm"
 
 
 def _cpu() -> str:

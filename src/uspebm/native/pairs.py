@@ -5,7 +5,7 @@ import weakref
 from pathlib import Path
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from .library import library
 from .reals import REALS
@@ -69,10 +69,28 @@ class NativePairs:
         """Add every listed violation to ``felt``: gradient, nearest, coincident."""
         directions = 0 if self._fixed_places is self._fixed else places.shape[1]
         self._library.lists_look(
-            self._lists, _pointer(moving), _pointer(self._fixed), *self._fixed.shape, _pointer(places),
-            _pointer(self._fixed_places), directions, self._real(error), *map(_pointer, gone),
-            self._real(spacing), *map(_pointer, felt), torch.get_num_threads(),
+            self._lists, _pointer(moving), _pointer(self._fixed), *self._fixed.shape,
+            _pointer(places), _pointer(self._fixed_places), directions, self._real(error),
+            *map(_pointer, gone), self._real(spacing), *map(_pointer, felt),
+            torch.get_num_threads(),
         )  # fmt: skip
+
+
+class NativeSearch:
+    """A module as torch evaluates it, in a run that finds neighbours with compiled code."""
+
+    def __init__(self, module: nn.Module) -> None:
+        self._module = module
+
+    @staticmethod
+    def can_run(module: nn.Module) -> bool:
+        """Whether points that ``module`` takes can be searched by compiled code."""
+        weight = next(module.parameters(), None)
+        return weight is not None and weight.dtype in REALS and weight.device.type == "cpu"
+
+    def __call__(self, x: Tensor) -> Tensor:
+        energy: Tensor = self._module(x)
+        return energy
 
 
 def _pointer(x: Tensor) -> ctypes.c_void_p:

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from ..checks import at_least
 from ..gradient import energy_at
-from ..native import NativeConv
+from ..native import NativeConv, NativeSearch
 from ..types import Energy, Nodes
 from .neighbours import Neighbours
 from .partition import Particles, Partition, checked, expect
@@ -88,7 +88,7 @@ class PersistentUSP(Partition):
         if sketch is not None:
             neighbours = Neighbours(
                 points.flatten(1), self.spacing, skip=active, sketch=sketch,
-                compiled=isinstance(energy, NativeConv),
+                compiled=isinstance(energy, NativeConv | NativeSearch),
             )  # fmt: skip
         merged = self.ascent_steps == self.repulsion_steps == 1
         for _ in range(self.rounds):
