@@ -244,7 +244,7 @@ def _update(
         except NonFiniteError as error:
             raise DivergedError(f"update {state.step + 1}: {error}", state) from error
         batch = _batch(data, state, batch_size, weight)
-        data_energy, node_energy = module(batch), module(nodes.x)
+        data_energy, node_energy = energy(batch), energy(nodes.x)
         loss = contrast(data_energy, node_energy, nodes.log_weight)
         module.zero_grad(set_to_none=True)
         loss.backward()

@@ -36,7 +36,40 @@ def test_energies_and_gradients_are_the_modules(
         values, found = native.value_and_gradient(x)
         torch.testing.assert_close(values, expected.detach(), rtol=1e-10, atol=1e-14)
         torch.testing.assert_close(found, gradient, rtol=1e-9, atol=1e-15)
-        torch.testing.assert_close(native(x), values)
+        torch.testing.assert_close(native(x).detach(), values)
+
+
+@pytest.mark.parametrize(("shape", "filters", "width"), SHAPES)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_gradients_of_the_parameters_are_the_modules(
+    shape: tuple[int, ...], filters: tuple[int, ...], width: int, threads: int
+) -> None:
+    torch.manual_seed(0)
+    module = Conv(shape, filters=filters, width=width).double()
+    parameters = list(module.parameters())
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        for n in (0, 1, 2, 5, 9, 33):
+            x = torch.randn(n, *shape, generator=generator(n), dtype=torch.float64).requires_grad_()
+            weight = torch.randn(n, generator=generator(n, "weight"), dtype=torch.float64)
+            wanted = torch.autograd.grad(weight @ module(x), [x, *parameters])
+            found = torch.autograd.grad(weight @ NativeConv(module)(x), [x, *parameters])
+            for a, b in zip(wanted, found, strict=True):
+                torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-13)
+            again = torch.autograd.grad(weight @ NativeConv(module)(x), parameters)
+            for a, b in zip(found[1:], again, strict=True):
+                assert torch.equal(a, b)  # to the last digit, or resuming would not be exact
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_without_autograd_energies_have_no_graph() -> None:
+    module = Conv((1, 8, 8), filters=(16, 16, 16), width=16)
+    native = NativeConv(module)
+    assert native(torch.zeros(2, 1, 8, 8)).requires_grad
+    with torch.no_grad():
+        assert not native(torch.zeros(2, 1, 8, 8)).requires_grad
 
 
 def test_float32_is_as_good_as_autograds() -> None:

@@ -2,9 +2,11 @@
 
 import ctypes
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from ..energies import Conv
 from .library import BuildError, library
@@ -31,6 +33,7 @@ class NativeConv:
         first, second, third = (m for m in module.net if isinstance(m, nn.Conv2d))
         hidden, last = (m for m in module.net if isinstance(m, nn.Linear))
         (leak,) = {m.negative_slope for m in module.net if isinstance(m, nn.LeakyReLU)}
+        self._module = module
         self._event_shape = module.event_shape
         self._dtype = first.weight.dtype
         name, self._real = REALS[self._dtype]
@@ -91,12 +94,57 @@ class NativeConv:
         )
 
     def __call__(self, x: Tensor) -> Tensor:
-        return self._run(x, gradient=None)
+        """Energies ``(N,)``, with a graph to the module's parameters where autograd is on."""
+        energy: Tensor = _Energy.apply(self, x, *self._module.parameters())  # type: ignore[no-untyped-call]
+        return energy
 
     def value_and_gradient(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Energies ``(N,)`` and their gradients, shaped like ``x``."""
         gradient = torch.empty(x.shape, dtype=self._dtype)
         return self._run(x, gradient), gradient
+
+    def parameter_gradients(self, x: Tensor, coefficient: Tensor) -> list[Tensor]:
+        """The gradient of Σ coefficient_n E(x_n) with respect to the module's parameters, in order.
+
+        It is that at the weights which the module had when this energy was made.
+        """
+        first, second, third = (m for m in self._module.net if isinstance(m, nn.Conv2d))
+        hidden, last = (m for m in self._module.net if isinstance(m, nn.Linear))
+        x, coefficient = x.detach().contiguous(), coefficient.to(self._dtype).contiguous()
+        n, threads = len(x), torch.get_num_threads()
+        f1, f2, f3 = first.out_channels, second.out_channels, third.out_channels
+        features, activations, deltas, *sums = (
+            torch.zeros(shape, dtype=self._dtype)
+            for shape in [
+                (n, hidden.in_features), (n, hidden.out_features), (n, hidden.out_features),
+                (threads, first.in_channels * 9, f1), (threads, f1),
+                (threads, 16, f1 * f2), (threads, f2), (threads, 16, f2 * f3), (threads, f3),
+            ]
+        )  # fmt: skip
+        parts = [features, activations, deltas, *sums]
+        self._library.conv_weights(
+            ctypes.c_void_p(x.data_ptr()),
+            ctypes.c_void_p(coefficient.data_ptr()),
+            ctypes.c_int(n),
+            self._real(self._leak),
+            self._pointers,
+            (ctypes.c_void_p * len(parts))(*(p.data_ptr() for p in parts)),
+            ctypes.c_int(threads),
+        )
+        dw1, db1, du2, db2, du3, db3 = (part.sum(0) for part in sums)
+        linear = deltas.mT @ features  # (hidden, pixel · channel)
+        return [
+            dw1.view(first.in_channels, 3, 3, f1).permute(3, 0, 1, 2),
+            db1,
+            _filters(du2, second.weight),
+            db2,
+            _filters(du3, third.weight),
+            db3,
+            linear.unflatten(1, (-1, f3)).mT.flatten(1),
+            deltas.sum(0),
+            (coefficient @ activations).unsqueeze(0),
+            coefficient.sum().view(last.bias.shape),
+        ]
 
     def _run(self, x: Tensor, gradient: Tensor | None) -> Tensor:
         if (x.shape[1:], x.dtype, x.device.type) != (self._event_shape, self._dtype, "cpu"):
@@ -127,6 +175,13 @@ def _winograd(weight: Tensor, panel: int) -> tuple[Tensor, Tensor]:
     return _panels(transformed, panel), _panels(transformed.mT, panel)
 
 
+def _filters(transformed: Tensor, like: Tensor) -> Tensor:
+    """From the gradient at the 16 transformed filters to that at the 3×3 ones."""
+    g = like.new_tensor(G)
+    out, inputs = like.shape[:2]
+    return (torch.kron(g, g).mT @ transformed).view(3, 3, inputs, out).permute(3, 2, 0, 1)
+
+
 def _panels(matrix: Tensor, panel: int) -> Tensor:
     """``(..., K, N)`` to ``(..., N / panel, K, panel)``: columns side by side as they are read."""
     packed: Tensor = matrix.unflatten(-1, (-1, panel)).transpose(-2, -3)
@@ -136,3 +191,23 @@ def _panels(matrix: Tensor, panel: int) -> Tensor:
 def _bias(layer: nn.Conv2d) -> Tensor:
     assert layer.bias is not None  # Conv always has one
     return layer.bias
+
+
+class _Energy(torch.autograd.Function):
+    """Energies that know their gradient with respect to the parameters, and to the points."""
+
+    @staticmethod
+    def forward(ctx: Any, native: NativeConv, x: Tensor, *parameters: Tensor) -> Tensor:
+        ctx.native = native
+        ctx.save_for_backward(x)
+        return native._run(x, gradient=None)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, coefficient: Tensor) -> tuple[Tensor | None, ...]:
+        (x,) = ctx.saved_tensors
+        at_points = None
+        if ctx.needs_input_grad[1]:
+            _, at_points = ctx.native.value_and_gradient(x)
+            at_points *= coefficient.view(-1, *[1] * (x.dim() - 1))
+        return None, at_points, *ctx.native.parameter_gradients(x, coefficient)

@@ -1,4 +1,5 @@
-// The energy of the paper's CNN and its gradient with respect to the image.
+// The energy of the paper's CNN, its gradient with respect to the image, and that of a weighted sum
+// of energies with respect to the weights.
 //
 // Three blocks of [3x3 convolution, LeakyReLU, 2x2 average pooling], then two linear layers. All
 // sizes are constants given on the compiler's command line: REAL, CHANNELS, HEIGHT, WIDTH,
@@ -18,6 +19,7 @@
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
+#include <omp.h>
 
 using real = REAL;
 constexpr int LANES = 32 / sizeof(real);
@@ -71,6 +73,43 @@ static void multiply(const real* A, const real* P, real* C, int rows, int K, int
       }
       r += height;
     }
+  }
+}
+
+// ---- C[K, N] += A[rows, K]' B[rows, N]: what gradients of weights are made of.
+
+template <int TALL>
+static inline void accumulate_kernel(const real* A, const real* B, real* C, int rows, int K, int N) {
+  vec c[TALL][2] = {};
+  for (int r = 0; r < rows; r++, A += K, B += N) {
+    const vec left = load(B), right = load(B + LANES);
+#pragma GCC unroll 6
+    for (int k = 0; k < TALL; k++) {
+      const vec a = all(A[k]);
+      c[k][0] += a * left;
+      c[k][1] += a * right;
+    }
+  }
+#pragma GCC unroll 6
+  for (int k = 0; k < TALL; k++) {
+    store(C + k * N, load(C + k * N) + c[k][0]);
+    store(C + k * N + LANES, load(C + k * N + LANES) + c[k][1]);
+  }
+}
+
+static void accumulate(const real* A, const real* B, real* C, int rows, int K, int N) {
+  for (int k = 0; k < K;) {
+    const int height = K - k >= 6 ? 6 : K - k >= 4 ? 4 : K - k >= 2 ? 2 : 1;
+    for (int n = 0; n < N; n += PANEL) {
+      real* c = C + k * N + n;
+      switch (height) {
+        case 6: accumulate_kernel<6>(A + k, B + n, c, rows, K, N); break;
+        case 4: accumulate_kernel<4>(A + k, B + n, c, rows, K, N); break;
+        case 2: accumulate_kernel<2>(A + k, B + n, c, rows, K, N); break;
+        default: accumulate_kernel<1>(A + k, B + n, c, rows, K, N);
+      }
+    }
+    k += height;
   }
 }
 
@@ -128,6 +167,35 @@ struct FirstBlock {
         }
   }
 
+  // Adds to dweight[C][9][O] and dbias[O].
+  static void weights(const real* x, const real* gradient, int stride, const real* slopes,
+                      real* dweight, real* dbias) {
+    static thread_local real padded[C * PH * PW];
+    pad(x, padded);
+    for (int o = 0; o < O; o += LANES)
+      for (int c = 0; c < C; c++) {
+        vec d[9] = {}, total = {};
+        for (int h = 0; h < TH; h++)
+          for (int w = 0; w < TW; w++) {
+            const real* p = padded + (c * PH + 2 * h) * PW + 2 * w;
+            const vec g = load(gradient + ((h + 1) * stride + w + 1) * O + o);
+            const real* s = slopes + (h * TW + w) * 4 * O + o;
+#pragma GCC unroll 4
+            for (int q = 0; q < 4; q++) {
+              const vec dy = g * load(s + q * O);
+              total += dy;
+#pragma GCC unroll 9
+              for (int t = 0; t < 9; t++) d[t] += p[PW * (q / 2 + t / 3) + q % 2 + t % 3] * dy;
+            }
+          }
+        for (int t = 0; t < 9; t++) {
+          real* to = dweight + (c * 9 + t) * O + o;
+          store(to, load(to) + d[t]);
+        }
+        if (c == 0) store(dbias + o, load(dbias + o) + total);
+      }
+  }
+
   static void backward(const real* gradient, int stride, const real* slopes, const real* weight,
                        real* dx) {
     static thread_local real padded[C * PH * PW];
@@ -178,10 +246,7 @@ struct Block {
         for (int w = 0; w < TW; w++, row++) f(image, h, w, row);
   }
 
-  // x: padded inputs. out: rows of `stride` pixels, images `size` apart, shifted by `border`.
-  static void forward(const real* x, int images, const real* U, const real* bias, Slope slope,
-                      real* V, real* M, real* out, int stride, int size, int border,
-                      real* slopes) {
+  static void transform_input(const real* x, int images, real* V) {
     const int rows = images * TILES;
     for_tiles(images, [&](int image, int h, int w, int row) {
       for (int c = 0; c < C; c += LANES) {
@@ -201,6 +266,14 @@ struct Block {
         }
       }
     });
+  }
+
+  // x: padded inputs. out: rows of `stride` pixels, images `size` apart, shifted by `border`.
+  static void forward(const real* x, int images, const real* U, const real* bias, Slope slope,
+                      real* V, real* M, real* out, int stride, int size, int border,
+                      real* slopes) {
+    const int rows = images * TILES;
+    transform_input(x, images, V);
     for (int k = 0; k < 16; k++)
       multiply(V + k * rows * C, U + k * C * O, M + k * rows * O, rows, C, O);
     for_tiles(images, [&](int image, int h, int w, int row) {
@@ -225,9 +298,11 @@ struct Block {
     });
   }
 
-  // From the gradient at the pooled outputs to that at the padded inputs.
+  // From the gradient at the pooled outputs to that at the padded inputs, in whose place x it goes.
+  // Unless null, dU[16][C][O] and dbias[O] are added to.
   static void backward(const real* gradient, int images, int stride, int size, int border,
-                       const real* slopes, const real* Ut, real* V, real* M, real* dx) {
+                       const real* slopes, const real* Ut, real* V, real* M, real* x, real* dU,
+                       real* dbias) {
     const int rows = images * TILES;
     for_tiles(images, [&](int image, int h, int w, int row) {
       for (int o = 0; o < O; o += LANES) {
@@ -238,6 +313,7 @@ struct Block {
           const vec a = g * load(s + q * O), b = g * load(s + (2 + q) * O);
           u[q][0] = a, u[q][1] = a + b, u[q][2] = a - b, u[q][3] = -b;
         }
+        if (dbias) store(dbias + o, load(dbias + o) + u[0][1] + u[1][1]);
         for (int k = 0; k < 4; k++) {
           real* m = M + (4 * k * rows + row) * O + o;
           store(m, u[0][k]);
@@ -247,9 +323,14 @@ struct Block {
         }
       }
     });
+    if (dU) {
+      transform_input(x, images, V);
+      for (int k = 0; k < 16; k++)
+        accumulate(V + k * rows * C, M + k * rows * O, dU + k * C * O, rows, C, O);
+    }
     for (int k = 0; k < 16; k++)
       multiply(M + k * rows * O, Ut + k * C * O, V + k * rows * C, rows, O, C);
-    memset(dx, 0, sizeof(real) * images * INPUT);
+    memset(x, 0, sizeof(real) * images * INPUT);
     for_tiles(images, [&](int image, int h, int w, int row) {
       for (int c = 0; c < C; c += LANES) {
         vec t[4][4];
@@ -260,7 +341,7 @@ struct Block {
           t[0][j] = a, t[1][j] = b - d + e, t[2][j] = b + d - a, t[3][j] = -e;
         }
         for (int k = 0; k < 4; k++) {
-          real* p = dx + image * INPUT + ((2 * h + k) * PW + 2 * w) * C + c;
+          real* p = x + image * INPUT + ((2 * h + k) * PW + 2 * w) * C + c;
           const vec a = t[k][0], b = t[k][1], d = t[k][2], e = t[k][3];
           store(p, load(p) + a);
           store(p + C, load(p + C) + (b - d + e));
@@ -311,8 +392,15 @@ struct Weights {  // as packed by the caller
   const real *w1, *b1, *u2, *u2t, *b2, *u3, *u3t, *b3, *linear1, *linear1t, *bias1, *linear2, *bias2;
 };
 
+// What the gradient of sum_n coefficient[n] energy[n] with respect to the weights is made of.
+struct Sums {
+  const real* coefficient;
+  real *features, *activations, *deltas;    // of every image, for the linear layers
+  real *dw1, *db1, *du2, *db2, *du3, *db3;  // of one thread, added to
+};
+
 static void some_images(const real* x, real* energy, real* gradient, int images, real leak,
-                        const Weights& w, Scratch& s) {
+                        const Weights& w, Scratch& s, const Sums* sums) {
   const Slope slope(leak);
   // Gradients reuse the memory of the activations, so the zero borders are made anew.
   memset(s.x2, 0, sizeof(real) * images * Block2::INPUT);
@@ -333,39 +421,59 @@ static void some_images(const real* x, real* energy, real* gradient, int images,
     real total = w.bias2[0];
     for (int k = 0; k < HIDDEN; k++) {
       const real h = s.hidden[i * HIDDEN + k] + w.bias1[k];
-      const real d = w.linear2[k] * (h > 0 ? real(1) : leak);
+      const real slope_of = h > 0 ? real(1) : leak;
+      const real d = w.linear2[k] * slope_of;
       total += h * d;
-      s.hidden[i * HIDDEN + k] = d;
+      s.hidden[i * HIDDEN + k] = sums ? sums->coefficient[i] * d : d;
+      if (sums) sums->activations[i * HIDDEN + k] = h * slope_of;
     }
     energy[i] = total;
   }
-  if (!gradient) return;
+  if (!gradient && !sums) return;
+  if (sums) {
+    memcpy(sums->features, s.features, sizeof(real) * images * FEATURES);
+    memcpy(sums->deltas, s.hidden, sizeof(real) * images * HIDDEN);
+  }
   multiply(s.hidden, w.linear1, s.features, images, HIDDEN, FEATURES);
   for (int i = 0; i < images; i += Block3::GROUP)
     Block3::backward(s.features + i * FEATURES, std::min(Block3::GROUP, images - i), Block3::TW,
                      FEATURES, 0, s.slopes3 + i * Block3::SLOPES, w.u3t, s.V, s.M,
-                     s.x3 + i * Block3::INPUT);
+                     s.x3 + i * Block3::INPUT, sums ? sums->du3 : nullptr,
+                     sums ? sums->db3 : nullptr);
   for (int i = 0; i < images; i += Block2::GROUP)
     Block2::backward(s.x3 + i * Block3::INPUT, std::min(Block2::GROUP, images - i), Block3::PW,
                      Block3::INPUT, 1, s.slopes2 + i * Block2::SLOPES, w.u2t, s.V, s.M,
-                     s.x2 + i * Block2::INPUT);
-  for (int i = 0; i < images; i++)
-    Block1::backward(s.x2 + i * Block2::INPUT, Block2::PW, s.slopes1 + i * Block1::SLOPES, w.w1,
-                     gradient + i * IMAGE);
+                     s.x2 + i * Block2::INPUT, sums ? sums->du2 : nullptr,
+                     sums ? sums->db2 : nullptr);
+  for (int i = 0; i < images; i++) {
+    const real* g = s.x2 + i * Block2::INPUT;
+    const real* slopes = s.slopes1 + i * Block1::SLOPES;
+    if (sums) Block1::weights(x + i * IMAGE, g, Block2::PW, slopes, sums->dw1, sums->db1);
+    if (gradient) Block1::backward(g, Block2::PW, slopes, w.w1, gradient + i * IMAGE);
+  }
+}
+
+static Weights unpack(const real* const* weights) {
+  Weights w;
+  const real** fields[] = {&w.w1, &w.b1, &w.u2, &w.u2t, &w.b2, &w.u3, &w.u3t,
+                           &w.b3, &w.linear1, &w.linear1t, &w.bias1, &w.linear2, &w.bias2};
+  for (int k = 0; k < 13; k++) *fields[k] = weights[k];
+  return w;
+}
+
+// Images per batch: batches of equal size, a multiple of the threads in number, so that none waits.
+static int batch_size(int images, int threads) {
+  int batches = (images + BATCH - 1) / BATCH;
+  batches += (threads - batches % threads) % threads;
+  return (images + batches - 1) / batches;
 }
 
 // x[images][CHANNELS][HEIGHT][WIDTH] to energy[images] and, unless null, gradient like x.
 extern "C" void conv_energy(const real* x, real* energy, real* gradient, int images, real leak,
                             const real* const* weights, int threads) {
   if (images == 0) return;
-  Weights w;
-  const real** fields[] = {&w.w1, &w.b1, &w.u2, &w.u2t, &w.b2, &w.u3, &w.u3t,
-                           &w.b3, &w.linear1, &w.linear1t, &w.bias1, &w.linear2, &w.bias2};
-  for (int k = 0; k < 13; k++) *fields[k] = weights[k];
-  // Batches of equal size, a multiple of the threads in number, so that none waits for another.
-  int batches = (images + BATCH - 1) / BATCH;
-  batches += (threads - batches % threads) % threads;
-  const int size = (images + batches - 1) / batches;
+  const Weights w = unpack(weights);
+  const int size = batch_size(images, threads);
 #pragma omp parallel num_threads(threads)
   {
     static thread_local Scratch scratch;
@@ -373,6 +481,36 @@ extern "C" void conv_energy(const real* x, real* energy, real* gradient, int ima
     for (int start = 0; start < images; start += size)
       some_images(x + size_t(start) * IMAGE, energy + start,
                   gradient ? gradient + size_t(start) * IMAGE : nullptr,
-                  std::min(size, images - start), leak, w, scratch);
+                  std::min(size, images - start), leak, w, scratch, nullptr);
+  }
+}
+
+// The parts of the gradient of sum_n coefficient[n] energy[n] with respect to the weights, in the
+// order of Sums; dw1 to db3 are [threads][...] and come as zeros.
+extern "C" void conv_weights(const real* x, const real* coefficient, int images, real leak,
+                             const real* const* weights, real* const* parts, int threads) {
+  if (images == 0) return;
+  const Weights w = unpack(weights);
+  const int size = batch_size(images, threads);
+#pragma omp parallel num_threads(threads)
+  {
+    static thread_local Scratch scratch;
+    real energy[BATCH];
+    const int t = omp_get_thread_num();
+    // Which thread takes which images is fixed, so that sums are the same every time.
+    for (int start = t * size; start < images; start += threads * size) {
+      const Sums sums = {coefficient + start,
+                         parts[0] + size_t(start) * FEATURES,
+                         parts[1] + size_t(start) * HIDDEN,
+                         parts[2] + size_t(start) * HIDDEN,
+                         parts[3] + t * CHANNELS * 9 * F1,
+                         parts[4] + t * F1,
+                         parts[5] + t * 16 * F1 * F2,
+                         parts[6] + t * F2,
+                         parts[7] + t * 16 * F2 * F3,
+                         parts[8] + t * F3};
+      some_images(x + size_t(start) * IMAGE, energy, nullptr, std::min(size, images - start), leak,
+                  w, scratch, &sums);
+    }
   }
 }
