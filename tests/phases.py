@@ -5,6 +5,7 @@ from typing import Any
 from uspebm import (
     USP,
     Box,
+    CrowdedUSP,
     Gaussian,
     Langevin,
     NegativePhase,
@@ -29,6 +30,12 @@ PHASES: dict[str, NegativePhase[Any]] = {
     ),
     "ps-usp sampled": PersistentUSP(
         domain=BOX, particles=30, spacing=0.3, active=10, nodes=12, rounds=3, others=8
+    ),
+    "crowded": CrowdedUSP(
+        phase=PersistentUSP(
+            domain=BOX, particles=30, spacing=0.3, active=10, nodes=12, rounds=3, proposal=START
+        ),
+        restarts=1.5,
     ),
     "ps-usp alternating": PersistentUSP(
         domain=BOX, particles=30, spacing=0.3, active=10, nodes=12, ascent_steps=2, rounds=2

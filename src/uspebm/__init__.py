@@ -14,6 +14,7 @@ from .domains import Box
 from .energies import MLP, Conv, Gaussian, GaussianMixture, Reconstruction
 from .negative import (
     USP,
+    CrowdedUSP,
     Langevin,
     Particles,
     PersistentUSP,
@@ -34,6 +35,7 @@ __all__ = [
     "Box",
     "CheckpointError",
     "Conv",
+    "CrowdedUSP",
     "DivergedError",
     "Energy",
     "Gaussian",

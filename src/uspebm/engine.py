@@ -11,7 +11,7 @@ from typing import Any, Literal
 from torch import nn
 
 from .native import BuildError, NativeConv, NativePairs, NativeSearch
-from .negative import PersistentUSP
+from .negative import CrowdedUSP, PersistentUSP
 from .types import Energy, NegativePhase
 
 log = logging.getLogger("uspebm")
@@ -24,7 +24,7 @@ WORTH_COMPILING = 20_000
 
 def choose_engine(module: nn.Module, phase: NegativePhase[Any], steps: int) -> Engine:
     """The faster engine for ``steps`` updates of ``module``."""
-    searches = isinstance(phase, PersistentUSP) and NativeSearch.can_run(module)
+    searches = isinstance(phase, PersistentUSP | CrowdedUSP) and NativeSearch.can_run(module)
     if phase.gradients * steps < WORTH_COMPILING or not (NativeConv.can_run(module) or searches):
         return "torch"
     return available("native", module)

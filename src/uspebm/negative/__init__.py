@@ -1,5 +1,6 @@
 """Negative phases: ways to stand in for the model's distribution by weighted points."""
 
+from .crowded import CrowdedState, CrowdedUSP, CrowdedUSPInfo
 from .langevin import Langevin, LangevinInfo
 from .partition import Particles
 from .persistent_usp import PersistentUSP, PersistentUSPInfo
@@ -9,6 +10,9 @@ from .usp import USP, USPInfo
 
 __all__ = [
     "USP",
+    "CrowdedState",
+    "CrowdedUSP",
+    "CrowdedUSPInfo",
     "Langevin",
     "LangevinInfo",
     "Particles",
