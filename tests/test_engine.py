@@ -8,8 +8,19 @@ import pytest
 import torch
 from torch import nn
 
-from uspebm import MLP, Box, Conv, Langevin, PersistentUSP, TrainState, fit, resume, save
-from uspebm.engine import Engine, choose_engine, energy_on
+from uspebm import (
+    MLP,
+    Box,
+    Conv,
+    CrowdedUSP,
+    Langevin,
+    PersistentUSP,
+    TrainState,
+    fit,
+    resume,
+    save,
+)
+from uspebm.engine import Engine, available, choose_engine, energy_on
 from uspebm.native import library
 from uspebm.negative import lists, neighbours
 from uspebm.negative.persistent_usp import PersistentUSPInfo
@@ -31,7 +42,11 @@ def small(seed: int = 0) -> Conv:
 def test_the_engine_follows_from_the_settings() -> None:
     assert choose_engine(small(), PHASE, steps=10) == "torch"  # not worth compiling
     assert choose_engine(small(), PHASE, steps=10_000) == "native"
-    assert choose_engine(MLP(SHAPE), PHASE, steps=10_000) == "native"  # for the search alone
+    # An MLP is left to torch; its points' neighbours are worth compiling for in longer runs only.
+    assert choose_engine(MLP(SHAPE), PHASE, steps=1_000) == "torch"
+    assert choose_engine(MLP(SHAPE), PHASE, steps=10_000) == "native"
+    assert choose_engine(MLP(SHAPE), replace(PHASE, others=5), steps=10_000) == "torch"
+    assert choose_engine(MLP(SHAPE), CrowdedUSP(phase=PHASE), steps=10_000) == "native"
     chains = Langevin(BOX, chains=100, steps=10, step_size=0.1, noise_scale=0.1)
     assert choose_engine(MLP(SHAPE), chains, steps=10_000) == "torch"
     assert choose_engine(small(), chains, steps=10_000) == "native"
@@ -53,6 +68,23 @@ def test_without_a_compiler_torch_is_used_and_one_line_says_so(
     next(fit(state, PHASE, DATA, batch_size=10, steps=2))
     assert state.engine == "torch"
     assert len(caplog.records) == 2
+
+
+@pytest.mark.parametrize("module", [MLP(2).to("meta"), MLP(2).bfloat16()], ids=["device", "dtype"])
+def test_a_run_goes_on_where_its_points_have_no_compiled_code(
+    module: nn.Module, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert available("native", module, PHASE) == "torch"
+    assert "there is no compiled search for MLP" in caplog.records[0].getMessage()
+
+
+def test_columns_first_points_are_searched_too() -> None:
+    module = MLP(2, width=8)
+    phase = PersistentUSP(
+        domain=Box(-1.0, 1.0, (2,)), particles=20, spacing=0.2, active=10, nodes=10
+    )
+    state = phase.start_at(torch.zeros(2, 20).T)
+    phase.step(energy_on("native", module), state, generator(0))
 
 
 @pytest.mark.parametrize("spacing", [0.5, 4.0, 4.5])

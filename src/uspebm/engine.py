@@ -19,18 +19,20 @@ log = logging.getLogger("uspebm")
 Engine = Literal["torch", "native"]
 
 WORTH_COMPILING = 20_000
-"""Gradients from which on a second or two of compilation, once per machine, pays off."""
+"""Gradients of a network from which on a second of compilation, once per machine, pays off."""
+WORTH_SEARCHING = 500_000
+"""Likewise, moves of points whose neighbours compiled code finds: it saves less on each."""
 
 
 def choose_engine(module: nn.Module, phase: NegativePhase[Any], steps: int) -> Engine:
     """The faster engine for ``steps`` updates of ``module``."""
-    searches = isinstance(phase, PersistentUSP | CrowdedUSP) and NativeSearch.can_run(module)
-    if phase.gradients * steps < WORTH_COMPILING or not (NativeConv.can_run(module) or searches):
-        return "torch"
-    return available("native", module)
+    moves = phase.gradients * steps
+    evaluates = NativeConv.can_run(module) and moves >= WORTH_COMPILING
+    searches = _searches(phase) and NativeSearch.can_run(module) and moves >= WORTH_SEARCHING
+    return available("native", module, phase) if evaluates or searches else "torch"
 
 
-def available(engine: Engine, module: nn.Module) -> Engine:
+def available(engine: Engine, module: nn.Module, phase: NegativePhase[Any]) -> Engine:
     """``engine`` if this machine has it, else torch, and a line that says so.
 
     A run that was begun on another machine then goes on, though no longer to the last digit.
@@ -38,11 +40,18 @@ def available(engine: Engine, module: nn.Module) -> Engine:
     if engine == "native":
         try:
             energy_on(engine, module)
-            NativePairs.build(next(module.parameters()).dtype)
+            if _searches(phase):
+                NativePairs.build(next(module.parameters()).dtype)
         except BuildError as error:
             log.warning("Using torch instead of compiled code, which is slower: %s", error)
             return "torch"
     return engine
+
+
+def _searches(phase: NegativePhase[Any]) -> bool:
+    """Whether the phase looks for neighbours among all points, which compiled code can do."""
+    inner = phase.phase if isinstance(phase, CrowdedUSP) else phase
+    return isinstance(inner, PersistentUSP) and inner.others is None
 
 
 def energy_on(engine: Engine, module: nn.Module) -> Energy:

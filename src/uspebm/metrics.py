@@ -91,7 +91,9 @@ def _fpr_at_tpr(inside: Scores, outside: Scores, tpr: float) -> float:
 
 
 def _checked(scores: ArrayLike, name: str) -> Scores:
-    values = np.asarray(scores.cpu() if isinstance(scores, torch.Tensor) else scores, np.float64)
+    if isinstance(scores, torch.Tensor):
+        scores = scores.detach().cpu()
+    values = np.asarray(scores, np.float64)
     if values.ndim != 1 or not len(values):
         raise ValueError(f"{name} scores must be a list of numbers, got shape {values.shape}")
     if missing := int(np.isnan(values).sum()):

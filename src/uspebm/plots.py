@@ -18,6 +18,8 @@ COLOURS = {
     "importance": "#55a868",
     "ps_usp": "#4c72b0",
 }
+SIDES_COLOURS = ("#8172b3", "#937860")
+"""Left and right, where they are told apart."""
 DENSITY = "viridis"
 
 

@@ -41,6 +41,8 @@ def blurred(images: Tensor, width: float) -> Tensor:
 def shuffled(images: Tensor, parts: int, draws: torch.Generator) -> Tensor:
     """Cut in ``parts`` by ``parts`` tiles, which change places, differently in each image."""
     n, _, height, width = images.shape
+    if height % parts or width % parts:
+        raise ValueError(f"images of {height} × {width} cannot be cut in {parts} × {parts} tiles")
     h, w = height // parts, width // parts
     tiles = images.unfold(2, h, h).unfold(3, w, w).reshape(n, parts * parts, h, w)
     order = torch.rand(n, parts * parts, generator=draws).argsort(1)

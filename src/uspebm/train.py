@@ -40,7 +40,7 @@ class TrainState:
     step: int = 0
     """Updates made so far."""
     engine: Engine | None = None
-    """What evaluates the energy for the particles; chosen by ``fit`` where it is left open."""
+    """Whether torch or compiled code moves the particles; ``fit`` chooses where it is left open."""
 
     @classmethod
     def start(
@@ -178,7 +178,7 @@ def fit(
     if state.engine is None:
         state.engine = choose_engine(state.module, phase, steps)
     else:
-        state.engine = available(state.engine, state.module)
+        state.engine = available(state.engine, state.module, phase)
     good = None
     while state.step < steps:
         # An optimiser step can ruin the weights in a way that only the next update reveals.

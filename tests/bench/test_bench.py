@@ -1,4 +1,5 @@
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,12 +10,36 @@ from uspebm import MLP, Box, Conv, Langevin, Particles, PersistentUSP
 from uspebm.bench import cases, straightforward
 from uspebm.bench.timing import race
 from uspebm.cli import main
+from uspebm.engine import Engine, energy_on
 from uspebm.randomness import generator
 
 
-@pytest.mark.parametrize(("shape", "spacing"), [((2,), 0.12), ((200,), 11.6)])
+@pytest.fixture
+def threads_put_back() -> Iterator[None]:
+    """Puts the number of threads back."""
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize(
+    ("shape", "spacing", "rounds", "repulsion"),
+    [
+        ((2,), 0.12, 12, 0.02),
+        ((200,), 11.6, 12, 0.02),
+        ((2, 5), 1.8, 8, 0.02),
+    ],
+)
+@pytest.mark.parametrize("engine", ["torch", "native"])
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.usefixtures("threads_put_back")
 def test_the_library_makes_the_straightforward_moves(
-    shape: tuple[int, ...], spacing: float
+    shape: tuple[int, ...],
+    spacing: float,
+    rounds: int,
+    repulsion: float,
+    engine: Engine,
+    threads: int,
 ) -> None:
     """Many rounds with all short cuts end where those without any end."""
     torch.manual_seed(0)
@@ -25,11 +50,13 @@ def test_the_library_makes_the_straightforward_moves(
         spacing=spacing,
         active=40,
         nodes=60,
-        rounds=12,
-        repulsion_size=0.02 * spacing,
+        rounds=rounds,
+        repulsion_size=repulsion * spacing,
     )
+    torch.set_num_threads(threads)
     points = box.sample(150, generator(0), torch.float64)
-    nodes, state, info = phase.step(net, Particles(points.clone()), generator(1))
+    energy = energy_on(engine, net)
+    nodes, state, info = phase.step(energy, Particles(points.clone()), generator(1))
     x, log_weight = straightforward.ps_usp(net, points, phase, generator(1))
     assert 0 < info.violating < 1
     torch.testing.assert_close(state.points, points, rtol=1e-7, atol=1e-9)

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -73,10 +74,14 @@ def test_the_one_dimensional_measures_know_the_truth() -> None:
     assert two_modes.wasserstein(samples + 0.1) == pytest.approx(0.1, abs=0.02)
 
 
-def test_decoupled_chains_are_told_from_coupled_ones() -> None:
-    """The gap to q^ρ that Prop. 2 is judged by is large for another ρ."""
-    config = props.SMOKE.__class__(
-        (1,), 10, 10, 4_000, 600, (2.0,), props.SMOKE.recipe, props.SMOKE.training_steps
-    )
-    right = props.sharpened_gap(2.0, config, 0)
-    assert right < 0.04
+def test_chains_of_another_rho_are_told_apart() -> None:
+    """Prop. 2: chains are as far from their law as samples are, and further from another's."""
+    config = replace(props.SMOKE, chains=4_000, steps=600)
+    allowed = 1.63 / 4_000**0.5
+    assert props.chains_to_law(2.0, config, 0) < allowed
+    with pytest.MonkeyPatch.context() as patch:
+        law = props.chain_law
+        patch.setattr(props, "chain_law", lambda rho, beta, config: law(1.0, beta, config))
+        assert props.chains_to_law(2.0, config, 0) > 2 * allowed
+    assert props.law_to_power(2.0, 2.0, props.BETA, config) < 0.02
+    assert props.law_to_power(2.0, 1.5, props.BETA, config) > 0.03

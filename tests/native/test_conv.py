@@ -1,6 +1,9 @@
 """The compiled energy against the module it stands for."""
 
 import copy
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -62,6 +65,21 @@ def test_gradients_of_the_parameters_are_the_modules(
                 assert torch.equal(a, b)  # to the last digit, or resuming would not be exact
     finally:
         torch.set_num_threads(before)
+
+
+def test_fewer_threads_than_asked_for_lose_no_image() -> None:
+    """OpenMP may give fewer; every image must still count."""
+    code = (
+        "import torch; from uspebm import Conv; from uspebm.native import NativeConv\n"
+        "torch.set_num_threads(2); torch.manual_seed(0)\n"
+        "net = Conv((1, 8, 8), filters=(16, 16, 16), width=16).double()\n"
+        "x = torch.randn(20, 1, 8, 8, dtype=torch.float64)\n"
+        "a = torch.autograd.grad(net(x).sum(), list(net.parameters()))\n"
+        "b = torch.autograd.grad(NativeConv(net)(x).sum(), list(net.parameters()))\n"
+        "[torch.testing.assert_close(p, q) for p, q in zip(a, b)]"
+    )
+    environment = {**os.environ, "OMP_THREAD_LIMIT": "1"}
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True)
 
 
 def test_without_autograd_energies_have_no_graph() -> None:
@@ -149,8 +167,16 @@ def changed(layer: int, by: nn.Module) -> Conv:
         Tilted(),
         changed(1, nn.SiLU()),
         changed(4, nn.LeakyReLU(0.1)),
+        changed(3, nn.Conv2d(32, 64, 3, padding=1, padding_mode="reflect")),
+        changed(3, nn.Conv2d(32, 64, 3, padding=2, dilation=2)),
+        changed(3, nn.Conv2d(32, 64, 5, padding=2)),
+        changed(3, nn.Conv2d(32, 64, 3, padding=1, bias=False)),
+        changed(2, nn.AvgPool2d(3, stride=2, padding=1)),
     ],
-    ids=["mlp", "blocks", "filters", "half", "wrapped", "subclass", "activation", "slopes"],
+    ids=[
+        *("mlp", "blocks", "filters", "half", "wrapped", "subclass", "activation", "slopes"),
+        *("padding", "dilation", "kernel", "bias", "pooling"),
+    ],
 )
 def test_what_it_is_not_made_for_is_refused(module: nn.Module) -> None:
     assert not NativeConv.can_run(module)

@@ -13,7 +13,7 @@ from uspebm.negative import lists, neighbours
 from uspebm.negative.crowd import Crowd
 from uspebm.negative.lists import Lists
 from uspebm.negative.neighbours import Neighbours, smallest_distance
-from uspebm.negative.sketch import Sketch
+from uspebm.negative.sketch import Sketch, sketch_of
 from uspebm.randomness import generator
 
 Search = Callable[[Tensor, Tensor, float], Crowd]
@@ -263,6 +263,16 @@ def test_moves_that_sketches_do_not_see_are_followed(compiled: bool) -> None:
     follow(search, moving, fixed, 5.8, "creep", seed=0)
     assert search._lists is not None
     assert search._sketch.coordinates.shape == (400, 64)
+
+
+@pytest.mark.parametrize("move", ["jitter", "creep"])
+@pytest.mark.parametrize("compiled", [False, True], ids=["torch", "compiled"])
+def test_another_view_of_the_points_is_their_sketch(move: str, compiled: bool) -> None:
+    """As for images of few pixels, which are searched flattened: their last pixel is no length."""
+    points = cloud(400, 10, 1).view(400, 2, 5)
+    fixed, moving = points.flatten(1), cloud(15, 10, 0)
+    search = Neighbours(fixed, 0.8, sketch=sketch_of(points), compiled=compiled)
+    follow(search, moving, fixed, 0.8, move, seed=0)
 
 
 def test_forgetting_moves_across_the_sketch_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

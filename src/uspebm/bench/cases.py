@@ -83,7 +83,7 @@ def network() -> Conv:
 
 def ours(module: nn.Module) -> Energy:
     """The module as the trainer would evaluate it for PS-USP."""
-    return energy_on(available("native", module), module)
+    return energy_on(available("native", module, FASHION), module)
 
 
 def multiplications(module: nn.Module, event_shape: tuple[int, ...]) -> int:
@@ -119,7 +119,7 @@ def compilation() -> float | None:
     """Seconds that compiled code takes to build anew; none where there is no compiler."""
     with TemporaryDirectory() as folder, _environment("XDG_CACHE_HOME", folder):
         started = time.perf_counter()
-        engine = available("native", network())
+        engine = available("native", network(), FASHION)
         return time.perf_counter() - started if engine == "native" else None
 
 

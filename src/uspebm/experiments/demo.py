@@ -115,7 +115,8 @@ def _drop_run(out: Path) -> None:
     """Remove what only resuming needs."""
     drop_checkpoints(out)
     for name in METHODS:
-        (out / name).with_suffix(".jsonl").unlink(missing_ok=True)
+        for left in (".jsonl", ".settings.json"):
+            (out / name).with_suffix(left).unlink(missing_ok=True)
 
 
 def _draw(

@@ -18,7 +18,7 @@ from torch import Tensor
 from ..energies import Reconstruction
 from ..files import whole_file
 from ..negative import Replay
-from ..plots import COLOURS, new_figure, save_figure
+from ..plots import COLOURS, SIDES_COLOURS, new_figure, save_figure
 from .claims import Claim, claim, save_results
 from .training import Training
 from .two_modes import DATA, FAST, PAPER, SMOKE, Config, sample, truth, wasserstein
@@ -35,8 +35,10 @@ def run(out: Path, config: Config, seeds: int) -> list[Claim]:
     first: list[float] = []
     last: list[float] = []
     stayed: list[float] = []
+    distances: list[dict[int, float]] = []
     for seed in range(seeds):
         looks, training = _watch(out, config, seed)
+        distances.append({note["step"]: note["distance"] for note in looks})
         first.append(looks[0]["distance"])
         last.append(looks[-1]["distance"])
         buffer = training.state.negative[0]
@@ -53,7 +55,7 @@ def run(out: Path, config: Config, seeds: int) -> list[Claim]:
         claim("buffer to p at the end (Wasserstein)", "equal to data", last, lambda v: v < 0.05),
         claim("share of chains that stay in their mode", "all", stayed, lambda v: v > 0.98),
     ]
-    save_results(out / "results.json", claims, config=asdict(config))
+    save_results(out / "results.json", claims, distances=distances, config=asdict(config))
     return claims
 
 
@@ -92,7 +94,7 @@ def _draw(stem: Path, looks: list[dict[str, Any]], ends: dict[str, Tensor]) -> N
     for panel, note in zip(panels, looks, strict=False):
         panel.bar(middles, note["histogram"], width=2 / BINS, color=COLOURS["srlmc"], alpha=0.6)
         panel.set_title(f"buffer, update {note['step']}", fontsize=8)
-    for side, colour in (("left", COLOURS["ood"]), ("right", COLOURS["srlmc"])):
+    for side, colour in zip(("left", "right"), SIDES_COLOURS, strict=True):
         half = torch.full((len(ends[side]),), 0.5 * BINS / 2 / len(ends[side]))
         panels[-1].hist(ends[side].flatten().numpy(), bins=BINS, range=(-1, 1), weights=half,
                         color=colour, alpha=0.6, label=f"from the {side} mode")  # fmt: skip

@@ -13,6 +13,7 @@ Presets (two cores):
     SMOKE  a few updates of a small network: seconds.
 """
 
+import statistics
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -198,7 +199,13 @@ def _claims(
             "without Γ: nearest distance / ε",
             "collapse",
             collapsed,
-            lambda v: v < 0.7 * even[0]["nearest_over_spacing"],
+            lambda v: v < 0.7 * statistics.fmean(e["nearest_over_spacing"] for e in even),
+        ),
+        claim(
+            "PS-USP: share of points in p's 99 % region (thrown at random: 0.11)",
+            "cover the support",
+            [e["share_in_support"] for e in even],
+            lambda v: v > 0.15,
         ),
     ]
 

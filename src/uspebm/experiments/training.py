@@ -1,8 +1,9 @@
 """Training as the experiments do it: resumable, logged, and with something to look at."""
 
+import json
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,6 +12,7 @@ from torch.optim import SGD, Adam
 from torch.optim.lr_scheduler import LambdaLR
 
 from ..checkpoint import checkpointed, checkpoints, resume
+from ..files import whole_file
 from ..progress import console, shown
 from ..runlog import logged, rewind, rows
 from ..train import Record, TrainState, fit
@@ -44,6 +46,7 @@ class Training:
         recipe: Recipe,
         folder: Path,
         seed: int,
+        negative: tuple[Any, ...] | None = None,
     ) -> None:
         make = Adam if recipe.optimizer == "adam" else SGD
         optimizer = make(module.parameters(), lr=recipe.learning_rate)
@@ -54,13 +57,27 @@ class Training:
             phase,
             optimizer,
             scheduler=scheduler,
+            negative=negative,
             average_decay=recipe.average_decay,
             seed=seed,
         )
         self._name, self._phase, self._data, self._recipe = name, phase, data, recipe
         self._folder = folder
+        settings = json.dumps({**asdict(recipe), "phase": repr(phase), "network": repr(module)})
+        if checkpoints(folder) and self._settings.exists():
+            if self._settings.read_text() != settings:
+                raise ValueError(
+                    f"{folder} holds a run with other settings: choose another --out, or remove it"
+                )
+        else:
+            with whole_file(self._settings) as file:
+                file.write(settings.encode())
         if resume(self.state, folder):
             console.print(f"{name}: resuming at update {self.state.step}")
+
+    @property
+    def _settings(self) -> Path:
+        return self._folder.with_suffix(".settings.json")
 
     @property
     def _log(self) -> Path:

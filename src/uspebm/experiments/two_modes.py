@@ -99,7 +99,7 @@ class Measured(NamedTuple):
     samples_to_p: float
     """Wasserstein distance between SRLMC samples and p."""
     barrier: float
-    """Highest energy between the modes: where the basins of attraction meet."""
+    """Where the energy between the modes is highest: the basins of attraction meet there."""
     tilt: float
     """How much higher log q peaks on one side than on the other."""
     shoulder: float

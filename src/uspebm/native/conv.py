@@ -86,7 +86,8 @@ class NativeConv:
         hooked = any(m._forward_hooks or m._forward_pre_hooks for m in module.modules())
         weight = next(module.parameters())
         return (
-            all(size % 16 == 0 for size in units)
+            all(_is_plain(layer) for layer in module.net)
+            and all(size % 16 == 0 for size in units)
             and len(slopes) == 1
             and not hooked
             and weight.dtype in REALS
@@ -164,6 +165,17 @@ class NativeConv:
             ctypes.c_int(torch.get_num_threads()),
         )
         return energy
+
+
+def _is_plain(layer: nn.Module) -> bool:
+    """Whether convolutions and poolings are of the size, and made the way, that Conv makes them."""
+    if isinstance(layer, nn.Conv2d):
+        sizes = (layer.kernel_size, layer.stride, layer.padding, layer.dilation, layer.groups)
+        plain = sizes == ((3, 3), (1, 1), (1, 1), (1, 1), 1)
+        return plain and layer.padding_mode == "zeros" and layer.bias is not None
+    if isinstance(layer, nn.AvgPool2d):
+        return (layer.kernel_size, layer.stride, layer.padding) == (2, 2, 0) and not layer.ceil_mode
+    return True
 
 
 def _winograd(weight: Tensor, panel: int) -> tuple[Tensor, Tensor]:

@@ -498,7 +498,7 @@ extern "C" void conv_weights(const real* x, const real* coefficient, int images,
     real energy[BATCH];
     const int t = omp_get_thread_num();
     // Which thread takes which images is fixed, so that sums are the same every time.
-    for (int start = t * size; start < images; start += threads * size) {
+    for (int start = t * size; start < images; start += omp_get_num_threads() * size) {
       const Sums sums = {coefficient + start,
                          parts[0] + size_t(start) * FEATURES,
                          parts[1] + size_t(start) * HIDDEN,

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from .library import library
+from .library import BuildError, library
 from .reals import REALS
 
 SOURCE = Path(__file__).with_name("pairs.cpp")
@@ -19,10 +19,11 @@ class NativePairs:
     Arguments:
         rows: Number of moving points.
         fixed: The fixed points, ``(n, d)``.
-        fixed_places: Their sketches, ``(n, k)``, or the points themselves.
+        fixed_places: Their sketches, ``(n, k)``, the last coordinate the length of the rest;
+            none where a look goes to the points at once.
     """
 
-    def __init__(self, rows: int, fixed: Tensor, fixed_places: Tensor) -> None:
+    def __init__(self, rows: int, fixed: Tensor, fixed_places: Tensor | None) -> None:
         self._fixed = fixed
         self._fixed_places = fixed_places
         self._library = self.build(fixed.dtype)
@@ -67,7 +68,7 @@ class NativePairs:
         felt: tuple[Tensor, Tensor, Tensor],
     ) -> None:
         """Add every listed violation to ``felt``: gradient, nearest, coincident."""
-        directions = 0 if self._fixed_places is self._fixed else places.shape[1]
+        directions = 0 if self._fixed_places is None else places.shape[1]
         self._library.lists_look(
             self._lists, _pointer(moving), _pointer(self._fixed), *self._fixed.shape,
             _pointer(places), _pointer(self._fixed_places), directions, self._real(error),
@@ -77,9 +78,14 @@ class NativePairs:
 
 
 class NativeSearch:
-    """A module as torch evaluates it, in a run that finds neighbours with compiled code."""
+    """A module as torch evaluates it, in a run that finds neighbours with compiled code.
+
+    Raises :class:`~uspebm.native.BuildError` where there is none for its points.
+    """
 
     def __init__(self, module: nn.Module) -> None:
+        if not self.can_run(module):
+            raise BuildError(f"there is no compiled search for {type(module).__name__} as it is")
         self._module = module
 
     @staticmethod
@@ -93,6 +99,9 @@ class NativeSearch:
         return energy
 
 
-def _pointer(x: Tensor) -> ctypes.c_void_p:
-    assert x.is_contiguous()
+def _pointer(x: Tensor | None) -> ctypes.c_void_p:
+    if x is None:
+        return ctypes.c_void_p(None)
+    if not x.is_contiguous():
+        raise ValueError(f"compiled code needs contiguous tensors, got strides {x.stride()}")
     return ctypes.c_void_p(x.data_ptr())

@@ -67,7 +67,7 @@ class Lists:
         self._gone = moving.new_zeros(len(moving))
         self._gone_across = moving.new_zeros(len(moving))
         self._pairs = (
-            NativePairs(len(moving), fixed.x, sketch.coordinates)
+            NativePairs(len(moving), fixed.x, sketch.coordinates if sketch.shortened else None)
             if compiled
             else TorchPairs(fixed, self._fixed_places)
         )
@@ -76,8 +76,7 @@ class Lists:
 
     def look(self, moving: Tensor, felt: Crowd) -> None:
         """Follow the points to where they are now, and add what they violate to ``felt``."""
-        if moving is not self._last:
-            self._follow(moving)
+        self._follow(moving)
         gone = self._gone, self._gone_across
         self._pairs.look(moving, self._places.x, self._error(), gone, self._spacing, felt)
 

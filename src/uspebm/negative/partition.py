@@ -87,7 +87,7 @@ class Partition(ABC):
         if not self.domain.contains(points).all():
             outside = int((~self.domain.contains(points)).sum())
             raise ValueError(f"{outside} of {len(points)} points lie outside domain={self.domain}")
-        return Particles(points.clone())
+        return Particles(points.clone(memory_format=torch.contiguous_format))
 
     @property
     def longest_repulsion(self) -> float:

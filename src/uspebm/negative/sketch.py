@@ -34,6 +34,7 @@ class Sketch:
     Attributes:
         coordinates: ``(n, k + 1)``.
         square: Squared norms of the points, ``(n,)``.
+        shortened: Whether they are shorter than the points, the last coordinate being a length.
         version: Torch's count of writes into the points, when they were sketched.
     """
 
@@ -51,6 +52,10 @@ class Sketch:
             self.coordinates = points
         for rows in torch.arange(len(points), device=points.device).split(ROWS):
             self.renew(points, rows)
+
+    @property
+    def shortened(self) -> bool:
+        return self._basis is not None
 
     def renew(self, points: Tensor, rows: Tensor) -> None:
         """Take note that these rows of ``points`` have changed."""

@@ -1,0 +1,145 @@
+"""Energy-based models of Fashion-MNIST (the paper's section 6.2), and how they are judged.
+
+The 60,000 training images are split once: 55,000 to train on, 2,500 as in-distribution and 2,500
+to make proxies of (:mod:`uspebm.proxies`). Development looks at these alone; the test images and
+the OOD sets are opened by Table 1 only.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from ..checkpoint import load_snapshot, save_snapshot
+from ..datasets import fashion_mnist, scaled
+from ..domains import Box
+from ..energies import Conv
+from ..metrics import Detection, detection
+from ..negative import CrowdedUSP, PersistentUSP, Replay
+from ..proxies import proxies
+from ..randomness import generator
+from ..types import Energy
+from .training import Recipe, Training
+
+IMAGES = Box(-1.0, 1.0, shape=(1, 28, 28))
+SNAPSHOTS = 5
+"""Snapshots kept, spaced evenly over the last quarter of a run, the last one included."""
+
+
+class Split(NamedTuple):
+    """Scaled images, ``(N, 1, 28, 28)``."""
+
+    train: Tensor
+    held_out: Tensor
+    for_proxies: Tensor
+
+
+def split() -> Split:
+    """The training images, split the same way every time."""
+    images = scaled(fashion_mnist("train"))
+    order = torch.randperm(len(images), generator=generator(0, "split"))
+    parts = images[order].split([55_000, 2_500, 2_500])
+    return Split(*(part.contiguous() for part in parts))
+
+
+@dataclass(frozen=True)
+class NoisyImages:
+    """Images with Gaussian noise of standard deviation ``std``, as SRLMC needs them."""
+
+    images: Tensor
+    std: float
+
+    def sample(
+        self, n: int, generator: torch.Generator, dtype: torch.dtype = torch.float32
+    ) -> Tensor:
+        """``n`` images, drawn with replacement."""
+        chosen = self.images[torch.randint(len(self.images), (n,), generator=generator)]
+        return chosen + self.std * torch.randn(chosen.shape, generator=generator, dtype=dtype)
+
+
+@dataclass(frozen=True)
+class Method:
+    """One way to train: what stands in for the model, and how long."""
+
+    phase: Replay | PersistentUSP | CrowdedUSP
+    recipe: Recipe
+    noise: float = 0.0
+    """Standard deviation of the noise added to the data."""
+    afresh: float = 0.0
+    """Share of the particles that start where fresh ones do; the others start at images."""
+
+
+def train(name: str, method: Method, images: Tensor, folder: Path, seed: int) -> Training:
+    """A trained model; snapshots of its averaged weights lie beside ``folder/name-seed``."""
+    torch.manual_seed(seed)
+    data: Any = NoisyImages(images, method.noise) if method.noise else images
+    training = Training(
+        f"{name}-{seed}",
+        Conv(),
+        method.phase,
+        data,
+        method.recipe,
+        folder / f"{name}-{seed}",
+        seed,
+        negative=_start(method, images, seed),
+    )
+    steps = method.recipe.steps
+    due = {steps - k * steps // (4 * (SNAPSHOTS - 1)) for k in range(SNAPSHOTS)}
+    for record in training:
+        if record.step in due:
+            save_snapshot(training.state.average.module, snapshot(folder, name, seed, record.step))
+    return training
+
+
+def _start(method: Method, images: Tensor, seed: int) -> tuple[Any, ...] | None:
+    """Particles at training images, some of them at fresh draws; a buffer starts by itself."""
+    phase = method.phase
+    if isinstance(phase, Replay):
+        return None
+    n = (phase.phase if isinstance(phase, CrowdedUSP) else phase).particles
+    draws = generator(seed, "particles")
+    points = images[torch.randperm(len(images), generator=draws)[:n]]
+    if isinstance(phase, CrowdedUSP) and phase.fresh is not None:
+        count = round(method.afresh * n)
+        points = torch.cat([points[count:], phase.fresh.sample(count, draws, points.dtype)])
+    return phase.start_at(points)
+
+
+def snapshot(folder: Path, name: str, seed: int, step: int) -> Path:
+    """Where the averaged weights of that update are."""
+    return folder / f"{name}-{seed}-step-{step:06}.safetensors"
+
+
+def snapshots(folder: Path, name: str, seed: int) -> list[Path]:
+    """Those that there are, in order."""
+    return sorted(folder.glob(f"{name}-{seed}-step-*.safetensors"))
+
+
+def energy_of(path: Path) -> Energy:
+    """The energy in a snapshot."""
+    module = Conv()
+    load_snapshot(module, path)
+    return module
+
+
+def scores(energy: Energy, images: Tensor) -> Tensor:
+    """Log-densities up to a constant, ``(N,)``."""
+    with torch.no_grad():
+        return -torch.cat([energy(part) for part in images.split(1000)])
+
+
+def against_proxies(energy: Energy, data: Split) -> dict[str, Detection]:
+    """Detection of every proxy; what development may look at."""
+    inside = scores(energy, data.held_out)
+    return {
+        name: detection(inside, scores(energy, images))
+        for name, images in proxies(data.for_proxies).items()
+    }
+
+
+def mean_fpr95(found: Sequence[Detection]) -> float:
+    """One figure for many sets."""
+    return sum(d.fpr95 for d in found) / len(found)

@@ -1,0 +1,100 @@
+"""Fig. 5: partition points beside training images, and where the density errs.
+
+Top: partition points of the model that PS-USP trained, each above the training image nearest to it.
+Beyond the paper: for every OOD set its scores against those of the test images, and the images that
+are most overestimated. Presets are those of Table 1, whose models are used if they are there.
+"""
+
+from pathlib import Path
+
+import torch
+from matplotlib.axes import Axes
+from torch import Tensor
+
+from ..datasets import OOD_NAMES, fashion_mnist, ood, scaled
+from ..metrics import fpr_at_tpr
+from ..plots import COLOURS, new_figure, save_figure
+from ..types import Energy
+from .claims import Claim, claim, save_results
+from .fashion import IMAGES, energy_of, scores, snapshots, split, train
+from .table1 import FAST, PAPER, SMOKE, Config
+
+__all__ = ["FAST", "PAPER", "SMOKE", "run"]
+
+COLUMNS = 12
+"""Images in a row of the galleries."""
+
+
+def run(out: Path, config: Config, seeds: int) -> list[Claim]:
+    """Draw the gallery of the last method's first seed; measure the points of every seed."""
+    data = split()
+    name, method = list(config.methods.items())[-1]
+    folder = out.parent / "table1"
+    closer: list[float] = []
+    for seed in range(seeds):
+        points = train(name, method, data.train, folder, seed).state.negative[0]
+        chosen = points[: 20 * COLUMNS]
+        distance = torch.cdist(chosen.flatten(1), data.train.flatten(1))
+        noise = IMAGES.sample(len(chosen), torch.Generator().manual_seed(seed)).flatten(1)
+        from_noise = torch.cdist(noise, data.train[:10_000].flatten(1)).min(1).values
+        nearest = distance.min(1)
+        closer.append((nearest.values.median() / from_noise.median()).item())
+        if seed == 0:
+            _gallery(out / "fig5", chosen, data.train[nearest.indices])
+            energy = energy_of(snapshots(folder, name, seed)[-1])
+            _errors(out, energy, config.images)
+    claims = [
+        claim(
+            "partition points: distance to the nearest training image, over that of noise",
+            "resemble the data",
+            closer,
+            lambda v: v < 0.6,
+        )
+    ]
+    save_results(out / "results.json", claims, method=name)
+    return claims
+
+
+def _gallery(stem: Path, points: Tensor, nearest: Tensor) -> None:
+    figure, panels = new_figure(columns=1, rows=4, size=2.2)
+    titles = ("partition points", "nearest training images") * 2
+    for k, (panel, title) in enumerate(zip(panels, titles, strict=True)):
+        part = slice(COLUMNS * (k // 2), COLUMNS * (k // 2 + 1))
+        _row(panel, (points, nearest)[k % 2][part], title)
+    save_figure(figure, stem)
+
+
+def _errors(out: Path, energy: Energy, images: int) -> None:
+    """For every OOD set: histograms of scores, and the images that score highest."""
+    known = scores(energy, scaled(fashion_mnist("test"))[:images])
+    for name in OOD_NAMES:
+        strange = ood(name)[:images]
+        found = scores(energy, strange)
+        figure, (histogram, worst) = new_figure(columns=2, size=3.2)
+        low = torch.cat([known, found]).quantile(0.02).item()
+        span = (low, max(known.max().item(), found.max().item()))
+        for values, label, colour in (
+            (known, "Fashion-MNIST", COLOURS["data"]),
+            (found, name, COLOURS["ood"]),
+        ):
+            histogram.hist(values.clamp_min(low).numpy(), bins=100, range=span, density=True,
+                           alpha=0.5, color=colour, label=label)  # fmt: skip
+        histogram.axvline(known.quantile(0.05).item(), color=COLOURS["data"], linewidth=0.8)
+        rate = 100 * fpr_at_tpr(known, found)
+        histogram.set_title(f"{name}: FPR95 {rate:.2f} %", fontsize=9)
+        histogram.set_xlabel("log-density up to a constant", fontsize=7)
+        histogram.tick_params(labelsize=6)
+        histogram.legend(fontsize=7)
+        top = found.argsort(descending=True)[:36]
+        grid = strange[top].view(-1, 28, 28).split(6)
+        worst.imshow(torch.cat([torch.cat(list(row), 1) for row in grid]), cmap="gray",
+                     vmin=-1, vmax=1)  # fmt: skip
+        worst.set_title("most overestimated", fontsize=9)
+        worst.set_axis_off()
+        save_figure(figure, out / f"scores-{name.lower()}")
+
+
+def _row(panel: Axes, images: Tensor, title: str) -> None:
+    panel.imshow(torch.cat(list(images.view(-1, 28, 28)), 1), cmap="gray", vmin=-1, vmax=1)
+    panel.set_title(title, fontsize=8)
+    panel.set_axis_off()
