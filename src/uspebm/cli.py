@@ -62,7 +62,7 @@ def _parser() -> argparse.ArgumentParser:
 
     command = commands.add_parser(
         "bench",
-        help="time the particle step against plain PyTorch and peers (about ten minutes)",
+        help="time the particle step against plain PyTorch and peers (a quarter of an hour)",
         description=(
             "Time energy gradients, Langevin chains and PS-USP updates against plain PyTorch, a "
             "straightforward implementation and, where it is installed, torchebm; all in one "

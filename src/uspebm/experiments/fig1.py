@@ -8,7 +8,7 @@ those of the averaged weights: plain SGD keeps swinging about its solution.
 
 Presets (two cores):
     PAPER  the appendix's settings: width 512, batch 1,000, 5,000 updates; about three hours.
-    FAST   width 128, batch 500, 3,000 updates; about six minutes per seed.
+    FAST   width 128, batch 500, 3,000 updates; about eight minutes per seed.
     SMOKE  seconds.
 """
 
