@@ -5,7 +5,6 @@ to make proxies of (:mod:`uspebm.proxies`). Development looks at these alone; th
 the OOD sets are opened by Table 1 only.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -138,8 +137,3 @@ def against_proxies(energy: Energy, data: Split) -> dict[str, Detection]:
         name: detection(inside, scores(energy, images))
         for name, images in proxies(data.for_proxies).items()
     }
-
-
-def mean_fpr95(found: Sequence[Detection]) -> float:
-    """One figure for many sets."""
-    return sum(d.fpr95 for d in found) / len(found)

@@ -86,15 +86,16 @@ def _errors(out: Path, energy: Energy, images: int) -> None:
         histogram.tick_params(labelsize=6)
         histogram.legend(fontsize=7)
         top = found.argsort(descending=True)[:36]
-        grid = strange[top].view(-1, 28, 28).split(6)
-        worst.imshow(torch.cat([torch.cat(list(row), 1) for row in grid]), cmap="gray",
-                     vmin=-1, vmax=1)  # fmt: skip
+        rows = strange[top].view(-1, 28, 28).split(6)
+        grid = torch.cat([torch.cat(list(row), 1) for row in rows])
+        worst.imshow(grid.numpy(), cmap="gray", vmin=-1, vmax=1)
         worst.set_title("most overestimated", fontsize=9)
         worst.set_axis_off()
         save_figure(figure, out / f"scores-{name.lower()}")
 
 
 def _row(panel: Axes, images: Tensor, title: str) -> None:
-    panel.imshow(torch.cat(list(images.view(-1, 28, 28)), 1), cmap="gray", vmin=-1, vmax=1)
+    row = torch.cat(list(images.view(-1, 28, 28)), 1)
+    panel.imshow(row.numpy(), cmap="gray", vmin=-1, vmax=1)
     panel.set_title(title, fontsize=8)
     panel.set_axis_off()

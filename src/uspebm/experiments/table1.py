@@ -149,7 +149,8 @@ def run(out: Path, config: Config, seeds: int) -> list[Claim]:
     return claims
 
 
-BASELINES: dict[str, Callable[[Tensor], baselines.Score]] = {
+Baseline = Callable[[Tensor], baselines.Score]
+BASELINES: dict[str, Baseline] = {
     "nearest neighbour": baselines.nearest_neighbour,
     "10 nearest neighbours": lambda images: baselines.nearest_neighbour(images, 10),
     "PCA reconstruction": baselines.pca_reconstruction,
