@@ -6,7 +6,7 @@ Langevin chains sample q^ρ. Prop. 3: trained with such chains, a model tends to
 
 Presets (two cores):
     PAPER  as FAST: the paper proves these and runs nothing.
-    FAST   about two minutes per seed.
+    FAST   about three minutes per seed on one thread.
     SMOKE  seconds.
 """
 
