@@ -21,6 +21,7 @@ from uspebm import (
     grid_density,
 )
 from uspebm.density import kl
+from uspebm.randomness import generator
 
 LINE = Box(-1.0, 1.0, (1,))
 TARGET = GaussianMixture(((-0.5,), (0.4,)), 0.15, (0.3, 0.7))
@@ -131,6 +132,28 @@ def test_gradients_are_clipped_but_reported_as_they_were() -> None:
     assert clipped_moved == pytest.approx(norm / 10, rel=1e-3)
 
 
+def test_a_level_evens_out_the_energies_of_the_data() -> None:
+    """Rare data then get an energy nearer to that of common data, and the rest stays far away."""
+    phase = RiemannGrid(LINE, 100)
+    rare, common = (TARGET.sample(2000, generator(k)) for k in range(2))
+    rare, common = rare[rare[:, 0] < -0.2], common[common[:, 0] > 0.1]
+
+    def gap(level: float) -> tuple[float, float]:
+        state = make(phase, average_decay=0.9)
+        for _ in fit(state, phase, TARGET, batch_size=500, steps=300, level=level):
+            pass
+        with torch.no_grad():
+            energy = state.average.module
+            between = energy(torch.full((1, 1), -0.05)) - energy(common).mean()
+            return (energy(rare).mean() - energy(common).mean()).item(), between.item()
+
+    likelihood, level = gap(0.0), gap(2.0)
+    # Weights 0.3 and 0.7 of equal widths: maximum likelihood has log(7/3) between them.
+    assert likelihood[0] == pytest.approx(math.log(7 / 3), abs=0.2)
+    assert level[0] < 0.5 * likelihood[0]
+    assert level[1] > 1.0
+
+
 def test_the_scheduler_follows_the_updates() -> None:
     phase = RiemannGrid(LINE, 20)
     torch.manual_seed(0)
@@ -200,6 +223,8 @@ def test_bad_settings_are_refused() -> None:
         next(fit(state, phase, torch.zeros(5, 1), batch_size=8, steps=1))
     with pytest.raises(ValueError, match=r"clip_norm=-1\.0"):
         next(fit(state, phase, TARGET, batch_size=5, steps=1, clip_norm=-1.0))
+    with pytest.raises(ValueError, match=r"level=-1\.0"):
+        next(fit(state, phase, TARGET, batch_size=5, steps=1, level=-1.0))
     with pytest.raises(ValueError, match="steps=-5"):
         next(fit(state, phase, TARGET, batch_size=5, steps=-5))
     with pytest.raises(ValueError, match=r"data is torch.uint8 of shape \(9, 1\)"):

@@ -157,6 +157,7 @@ def fit(
     batch_size: int,
     steps: int,
     clip_norm: float | None = None,
+    level: float = 0.0,
 ) -> Iterator[Record]:
     """Advance ``state`` until it has made ``steps`` updates; yield a record after each.
 
@@ -169,11 +170,16 @@ def fit(
         batch_size: Data points per update.
         steps: Updates in all, those made before a resumption included.
         clip_norm: Bound on the norm of the parameters' gradient.
+        level: Weight of the variance of the data's energies, added to the loss. Beyond the paper:
+            the model then tends to the support of the data rather than to its density, which
+            tells outliers from rare data; zero leaves maximum likelihood.
     """
     at_least(1, batch_size=batch_size)
     at_least(0, steps=steps)
     if clip_norm is not None:
         positive(clip_norm=clip_norm)
+    if level:
+        positive(level=level)
     _check_data(data, phase, batch_size)
     if state.engine is None:
         state.engine = choose_engine(state.module, phase, steps)
@@ -184,7 +190,7 @@ def fit(
         # An optimiser step can ruin the weights in a way that only the next update reveals.
         before = copy.deepcopy(state.learned())
         try:
-            record = _update(state, phase, data, batch_size, clip_norm)
+            record = _update(state, phase, data, batch_size, clip_norm, level)
         except DivergedError:
             state.restore(good or before)
             raise
@@ -230,6 +236,7 @@ def _update(
     data: Tensor | Proposal,
     batch_size: int,
     clip_norm: float | None,
+    level: float,
 ) -> Record:
     started = time.perf_counter()
     module, weight = state.module, next(state.module.parameters())
@@ -247,7 +254,7 @@ def _update(
         data_energy, node_energy = energy(batch), energy(nodes.x)
         loss = contrast(data_energy, node_energy, nodes.log_weight)
         module.zero_grad(set_to_none=True)
-        loss.backward()
+        (loss + level * data_energy.var(correction=0)).backward()
     norm = nn.utils.clip_grad_norm_(
         module.parameters(), math.inf if clip_norm is None else clip_norm
     ).item()

@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
+from matplotlib import colormaps
 from torch import Tensor
 
 from ..density import grid_density, region
@@ -218,7 +219,7 @@ def _draw(
     sizes: list[float],
     exponents: dict[float, float],
 ) -> None:
-    figure, panels = new_figure(columns=3)
+    figure, panels = new_figure(columns=4)
     for law, colour in (("uniform", COLOURS["ps_usp"]), ("gaussian", COLOURS["srlmc"])):
         panels[0].semilogx(config.dimensions, shells[law], marker="o", color=colour, label=law)
     panels[0].set_title("Prop. 1: share of ‖X‖ within 10 % of its limit", fontsize=8)
@@ -227,13 +228,22 @@ def _draw(
     panels[1].loglog(config.dimensions, sizes, marker="o", color=COLOURS["importance"])
     panels[1].set_title("effective number of uniform nodes", fontsize=8)
     panels[1].set_xlabel("d")
-    grid = torch.linspace(min(config.rhos), max(config.rhos), 100)
-    panels[2].plot(grid, 1 / grid, color=COLOURS["data"], label="1/ρ")
-    panels[2].plot(list(exponents), list(exponents.values()), "o", color=COLOURS["srlmc"],
-                   label="fitted")  # fmt: skip
-    panels[2].set_title("Prop. 3: exponent of p in q", fontsize=8)
-    panels[2].set_xlabel("ρ")
+    x = LINE.grid(CELLS, torch.float64)
+    for k, rho in enumerate(config.rhos):
+        shade = colormaps["Reds"](0.3 + 0.7 * k / max(1, len(config.rhos) - 1))
+        power, law_of = torch.softmax(-rho * LOPSIDED(x), 0), chain_law(rho, BETA, config)
+        panels[2].plot(x.flatten(), law_of * CELLS / LINE.volume, color=shade, label=f"ρ = {rho:g}")
+        panels[2].plot(x.flatten(), power * CELLS / LINE.volume, ":", color=COLOURS["data"])
+    panels[2].set_title("Prop. 2: law of chains (dotted: q^ρ)", fontsize=8)
+    panels[2].set_xlabel("x")
     panels[2].legend(fontsize=6)
+    grid = torch.linspace(min(config.rhos), max(config.rhos), 100)
+    panels[3].plot(grid, 1 / grid, color=COLOURS["data"], label="1/ρ")
+    panels[3].plot(list(exponents), list(exponents.values()), "o", color=COLOURS["srlmc"],
+                   label="fitted")  # fmt: skip
+    panels[3].set_title("Prop. 3: exponent of p in q", fontsize=8)
+    panels[3].set_xlabel("ρ")
+    panels[3].legend(fontsize=6)
     for panel in panels:
         panel.tick_params(labelsize=6)
     save_figure(figure, stem)

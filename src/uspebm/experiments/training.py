@@ -23,7 +23,8 @@ from ..types import NegativePhase, Proposal
 class Recipe:
     """How long to train, and how fast.
 
-    ``cool`` is the share of the updates, at the end, over which the learning rate falls to zero.
+    ``cool`` is the share of the updates, at the end, over which the learning rate falls to zero;
+    ``level`` the weight of the variance of the data's energies.
     """
 
     optimizer: Literal["adam", "sgd"]
@@ -32,6 +33,7 @@ class Recipe:
     batch_size: int
     average_decay: float = 0.99
     cool: float = 0.0
+    level: float = 0.0
 
 
 class Training:
@@ -87,7 +89,12 @@ class Training:
         recipe, state = self._recipe, self.state
         rewind(self._log, state.step)
         records = fit(
-            state, self._phase, self._data, batch_size=recipe.batch_size, steps=recipe.steps
+            state,
+            self._phase,
+            self._data,
+            batch_size=recipe.batch_size,
+            steps=recipe.steps,
+            level=recipe.level,
         )
         # Closed at once when something around it stops, and not when memory is next tidied up:
         # closing is what saves.
