@@ -1,11 +1,12 @@
 """The 1-D mixture of N(±0.5, 0.05²) (the paper's section 4), and the models of Figs. 1 to 3."""
 
-from dataclasses import dataclass
+import copy
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..density import GridDensity, grid_density, kl, ood_share, region
 from ..domains import Box
@@ -76,13 +77,38 @@ SMOKE = Config(
 
 
 def learn(
-    name: str, phase: NegativePhase[Any], config: Config, folder: Path, seed: int
+    name: str,
+    phase: NegativePhase[Any],
+    config: Config,
+    folder: Path,
+    seed: int,
+    module: nn.Module | None = None,
 ) -> Training:
-    """A trained reconstruction energy; not trained again where ``folder`` has it already."""
-    torch.manual_seed(seed)
-    module = Reconstruction(1, width=config.width)
+    """A trained reconstruction energy; not trained again where ``folder`` has it already.
+
+    It starts at ``module`` where one is given.
+    """
+    if module is None:
+        torch.manual_seed(seed)
+        module = Reconstruction(1, width=config.width)
     where = folder / f"{name}-{seed}"
     return Training(f"{name}-{seed}", module, phase, DATA, config.recipe, where, seed).finish()
+
+
+def tilted_start(config: Config, folder: Path, seed: int) -> nn.Module:
+    """A good model of data of which 97 % lie on the right: log q peaks about 5 higher there."""
+    torch.manual_seed(seed)
+    training = Training(
+        f"tilted-start-{seed}",
+        Reconstruction(1, width=config.width),
+        config.phases()["importance"],
+        GaussianMixture(((LEFT,), (RIGHT,)), 0.05, (0.03, 0.97)),
+        replace(config.recipe, steps=max(1, config.recipe.steps // 2)),
+        folder / f"tilted-start-{seed}",
+        seed,
+    ).finish()
+    module = copy.deepcopy(training.state.average.module)
+    return module.train().requires_grad_()
 
 
 def truth() -> GridDensity:
