@@ -13,7 +13,7 @@ endif
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make demo    train PS-USP and SRLMC on the 2-D mixture (about a minute of training)"
+	@echo "make demo    train PS-USP and SRLMC on the 2-D mixture (a minute and a half of training)"
 	@echo "make test    linters, type checker, doctests and tests"
 	@echo "make bench   time the particle step against plain PyTorch and torchebm (a quarter of an hour)"
 	@echo "make setup   only install into $(VENV)"

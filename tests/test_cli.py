@@ -112,3 +112,35 @@ def test_bad_input_is_one_line_and_exit_code_2(
 def test_the_demo_starts_everything_in_the_rightmost_mode() -> None:
     assert max(MODES)[0] == RIGHTMOST.mean[0] == 1.0
     assert demo.PS_USP.proposal == SRLMC.sampler.proposal == RIGHTMOST
+
+
+@pytest.mark.parametrize("command", [["demo"], ["reproduce", "fig4"], ["bench", "--quick"]])
+def test_a_file_for_a_folder_is_refused_before_any_work(
+    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "afile"
+    path.touch()
+    assert main([*command, "--out", str(path)]) == 2
+    assert capsys.readouterr().err == f"uspebm: --out {path} is a file; choose a folder\n"
+
+
+def test_proxies_look_at_the_model_before_the_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("USPEBM_DATA", str(tmp_path))
+    assert main(["proxies", str(tmp_path / "missing.safetensors")]) == 2
+    assert "missing.safetensors cannot be read" in capsys.readouterr().err
+
+
+def test_waiting_threads_do_not_spin_for_long_unless_told_to() -> None:
+    code = "import os, uspebm; print(os.environ['GOMP_SPINCOUNT'])"
+    for own, expected in (({}, "10000"), ({"GOMP_SPINCOUNT": "7"}, "7")):
+        environment = {k: v for k, v in os.environ.items() if k != "GOMP_SPINCOUNT"} | own
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert done.stdout.strip() == expected

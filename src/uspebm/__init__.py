@@ -1,5 +1,6 @@
 """Energy-based models whose density can be trusted, by uniform support partitioning."""
 
+from . import _openmp  # noqa: F401  before anything that imports torch
 from .annealing import Annealing, importance_log_z
 from .checkpoint import (
     CheckpointError,

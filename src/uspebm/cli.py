@@ -23,7 +23,7 @@ def _parser() -> argparse.ArgumentParser:
 
     command = commands.add_parser(
         "demo",
-        help="train PS-USP and SRLMC on a 2-D mixture and compare (about a minute)",
+        help="train PS-USP and SRLMC on a 2-D mixture and compare (a minute and a half)",
         description=(
             "Train PS-USP and short-run Langevin (SRLMC) on a mixture of six Gaussians, with all "
             "points started in one of them, and compare the densities they learn. Smaller than "
@@ -37,7 +37,9 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--steps", type=int, default=500, help="updates of each model")
     command.add_argument("--seed", type=int, default=0, help="seed of every draw")
     command.add_argument(
-        "--fresh", action="store_true", help="overwrite an earlier run instead of resuming it"
+        "--fresh",
+        action="store_true",
+        help="begin anew instead of going on with an interrupted run, also with other settings",
     )
     command.set_defaults(run=_demo)
 
@@ -63,7 +65,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     command.add_argument("--seeds", type=int, default=1, help="how many seeds, from 0 on")
     command.add_argument(
-        "--out", type=Path, default=Path("runs"), metavar="DIR", help="folder for the results"
+        "--out",
+        type=Path,
+        default=Path("runs"),
+        metavar="DIR",
+        help="folder for the results, which go to DIR/PRESET/FIGURE",
     )
     command.set_defaults(run=_reproduce)
 
@@ -84,7 +90,7 @@ def _parser() -> argparse.ArgumentParser:
         description=(
             "Time energy gradients, Langevin chains and PS-USP updates against plain PyTorch, a "
             "straightforward implementation and, where it is installed, torchebm; all in one "
-            "run, in turns, so that the ratios hold on a busy machine."
+            "run, in turns, so that noise cancels in the ratios. The machine should be idle."
         ),
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
@@ -102,6 +108,11 @@ def _parser() -> argparse.ArgumentParser:
 # Commands import what they need when they run: help is instant, and so is Ctrl-C.
 
 
+def _check_folder(out: Path) -> None:
+    if out.exists() and not out.is_dir():
+        raise ValueError(f"--out {out} is a file; choose a folder")
+
+
 def _demo(arguments: argparse.Namespace) -> None:
     from .experiments import demo
     from .experiments.training import unfinished
@@ -112,15 +123,16 @@ def _demo(arguments: argparse.Namespace) -> None:
     if not 0 <= arguments.seed < 2**32:
         raise ValueError(f"--seed {arguments.seed} must be between 0 and {2**32 - 1}")
     out: Path = arguments.out
-    if out.exists() and not out.is_dir():
-        raise ValueError(f"--out {out} is a file; choose a folder")
+    _check_folder(out)
     config = demo.Config(steps=arguments.steps, seed=arguments.seed)
     try:
         measured = demo.run(out, config, fresh=arguments.fresh)
     except KeyboardInterrupt:
         if unfinished(out):
             command = f"uspebm demo --out {out} --steps {config.steps} --seed {config.seed}"
-            console.print(f"\nInterrupted; the state is saved. Resume with: {command}")
+            console.print(
+                f"\nInterrupted; the state is saved. Resume with: {command}", soft_wrap=True
+            )
         raise
     console.print(demo.table(measured))
     console.print(
@@ -139,12 +151,15 @@ def _reproduce(arguments: argparse.Namespace) -> None:
 
     if arguments.seeds < 1:
         raise ValueError(f"--seeds {arguments.seeds} must be at least 1")
+    _check_folder(arguments.out)
     for figure in FIGURES if arguments.figure == "all" else [arguments.figure]:
         experiment = import_module(f"uspebm.experiments.{figure}")
         config = getattr(experiment, arguments.preset.upper())
         out = arguments.out / arguments.preset / figure
         found = experiment.run(out, config, arguments.seeds)
         console.print(claims.table(f"{figure}, preset {arguments.preset}", found))
+        if arguments.preset == "smoke":
+            console.print("A smoke run shows that everything works; its claims mean nothing.")
         console.print(f"Figure and claims: {out}/")
 
 
@@ -154,13 +169,13 @@ def _proxies(arguments: argparse.Namespace) -> None:
     from .experiments.fashion import against_proxies, energy_of, split
     from .progress import console
 
+    energies = [energy_of(path) for path in arguments.model]
     data = split()
     result = Table(title="FPR95 (AUROC) on proxies, per cent")
     result.add_column("proxy")
-    found = []
     for path in arguments.model:
         result.add_column(path.stem, overflow="fold")
-        found.append(against_proxies(energy_of(path), data))
+    found = [against_proxies(energy, data) for energy in energies]
     for name in found[0]:
         cells = [model[name] for model in found]
         result.add_row(name, *(f"{100 * d.fpr95:.1f} ({100 * d.auroc:.1f})" for d in cells))
@@ -173,6 +188,7 @@ def _bench(arguments: argparse.Namespace) -> None:
     from .bench import report
     from .progress import console
 
+    _check_folder(arguments.out)
     console.print("Timing (a line per case as it is done):")
     places = {arguments.out / "bench.json", arguments.json or arguments.out / "bench.json"}
 
