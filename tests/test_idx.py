@@ -5,10 +5,15 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import Tensor
 
-from uspebm.idx import read_idx
+from uspebm.idx import parse_idx, unzipped
 
 CONTENT = bytes([0, 0, 8, 2, 0, 0, 0, 2, 0, 0, 0, 3]) + bytes(range(6))
+
+
+def read_idx(path: Path) -> Tensor:
+    return parse_idx(unzipped(path.read_bytes(), path), path)
 
 
 @pytest.mark.parametrize("zipped", [False, True])

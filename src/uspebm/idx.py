@@ -15,11 +15,6 @@ from torch import Tensor
 UINT8 = 8
 
 
-def read_idx(path: Path) -> Tensor:
-    """The uint8 values in ``path``, gzipped or not; a ``ValueError`` says what is wrong with it."""
-    return parse_idx(unzipped(path.read_bytes(), path), path)
-
-
 def unzipped(content: bytes, path: Path) -> bytes:
     """``content`` without its gzip wrapping, where it has one; ``path`` is for the message."""
     if not content.startswith(b"\x1f\x8b"):

@@ -19,7 +19,7 @@ COLOURS = {
     "ps_usp": "#4c72b0",
 }
 SIDES_COLOURS = ("#8172b3", "#937860")
-"""Left and right, where they are told apart."""
+"""Two things that are no methods, such as left and right."""
 DENSITY = "viridis"
 
 

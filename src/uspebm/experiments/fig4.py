@@ -6,7 +6,7 @@ its support. Beyond the paper: without the others Γ, the active points collapse
 
 Presets (two cores):
     PAPER  the appendix's settings (width 512, n = 5,000, |Λ| = 1,000, ε = 0.05, N = 50, SGD 1e-3),
-           4,000 updates of each model: about 45 minutes for one seed. The paper trains "until
+           4,000 updates of each model: an estimated 45 minutes for a seed. The paper trains "until
            convergence", which plain SGD does not reach in that time on a CPU.
     FAST   width 128, n = 2,500, ε = 0.07, N = 20, Adam with a learning rate that falls to zero:
            about two and a half minutes per seed.

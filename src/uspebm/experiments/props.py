@@ -23,7 +23,7 @@ from ..domains import Box
 from ..energies import MLP, Gaussian, GaussianMixture
 from ..negative import Langevin, UniformImportance
 from ..objective import effective_sample_size
-from ..plots import COLOURS, new_figure, save_figure
+from ..plots import COLOURS, SIDES_COLOURS, new_figure, save_figure
 from ..randomness import generator
 from .claims import Claim, claim, save_results
 from .training import Recipe, Training, drop_checkpoints
@@ -220,7 +220,7 @@ def _draw(
     exponents: dict[float, float],
 ) -> None:
     figure, panels = new_figure(columns=4)
-    for law, colour in (("uniform", COLOURS["ps_usp"]), ("gaussian", COLOURS["srlmc"])):
+    for law, colour in zip(("uniform", "gaussian"), SIDES_COLOURS, strict=True):
         panels[0].semilogx(config.dimensions, shells[law], marker="o", color=colour, label=law)
     panels[0].set_title("Prop. 1: share of ‖X‖ within 10 % of its limit", fontsize=8)
     panels[0].set_xlabel("d")

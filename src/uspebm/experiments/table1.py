@@ -5,8 +5,8 @@ would try first. No OOD image is used for any choice: development looks at proxi
 
 Presets (two cores):
     PAPER  the appendix's SRLMC and PS-USP (n = 10,000, N = 100, ε = 10, Adam 1e-3), within a budget
-           of 2,400 updates (5 epochs) each: about 15 minutes and 80 minutes per seed.
-    FAST   our PS-USP alone, beside the baselines: within an hour per seed.
+           of 2,400 updates (5 epochs) each: by the benchmark, 15 and 80 minutes per seed.
+    FAST   our PS-USP alone, beside the baselines: meant for an hour per seed, not yet run.
     SMOKE  a few updates on a few images: seconds.
 """
 

@@ -28,7 +28,7 @@ from .sketch import Sketch, some_rows
 LISTED = 125_000
 """Pairs that lists aim to hold: few to look through, yet wide enough to last some rounds."""
 LISTED_NATIVE = 500_000
-"""Likewise for compiled code, which passes over a pair ten times as fast."""
+"""Likewise for compiled code, which passes over a pair faster; chosen by trial (LOG.md)."""
 REACH = 1.15
 """Least radius of a list, in spacings."""
 ROUNDING = 1e-3
