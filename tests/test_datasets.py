@@ -58,6 +58,7 @@ def test_the_gzip_header_does_not_matter(folders: Path) -> None:
         (gzip.compress(PLAIN)[:-3], "is not a whole gzip file"),
         (b"<html>not found</html>", "is not the file it should be"),
     ],
+    ids=["another file", "cut short", "a web page"],
 )
 def test_wrong_files_are_one_line(folders: Path, content: bytes, message: str) -> None:
     put(folders / "own", content)

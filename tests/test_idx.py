@@ -35,6 +35,16 @@ def test_values_come_in_their_shape(zipped: bool, tmp_path: Path) -> None:
         (gzip.compress(CONTENT)[:-9], "is not a whole gzip file"),
         (gzip.compress(CONTENT)[:-5] + b"wrong", "is not a whole gzip file"),
     ],
+    ids=[
+        "empty",
+        "a picture",
+        "floats",
+        "a byte short",
+        "a byte long",
+        "header cut",
+        "gzip cut",
+        "gzip checksum",
+    ],
 )
 def test_broken_files_are_said_in_one_line(content: bytes, message: str, tmp_path: Path) -> None:
     path = tmp_path / "x"
