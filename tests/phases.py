@@ -7,12 +7,12 @@ from uspebm import (
     Box,
     CrowdedUSP,
     Gaussian,
+    Importance,
     Langevin,
     NegativePhase,
     PersistentUSP,
     Replay,
     RiemannGrid,
-    UniformImportance,
 )
 
 BOX = Box((-2.0, -1.0), (2.0, 1.5))
@@ -22,7 +22,8 @@ PHASES: dict[str, NegativePhase[Any]] = {
     "langevin": Langevin(START, chains=12, steps=3, step_size=0.01),
     "short-run": Langevin(BOX, chains=12, steps=3, step_size=0.01, noise_scale=0.001, domain=BOX),
     "replay": Replay(Langevin(START, chains=12, steps=3, step_size=0.01), capacity=30),
-    "importance": UniformImportance(BOX, nodes=12),
+    "uniform importance": Importance(BOX, nodes=12),
+    "importance": Importance(START, nodes=12),
     "grid": RiemannGrid(BOX, cells=4),
     "usp": USP(domain=BOX, particles=12, spacing=0.3, rounds=5),
     "ps-usp": PersistentUSP(

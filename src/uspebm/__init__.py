@@ -16,12 +16,12 @@ from .energies import MLP, Conv, Gaussian, GaussianMixture, Reconstruction
 from .negative import (
     USP,
     CrowdedUSP,
+    Importance,
     Langevin,
     Particles,
     PersistentUSP,
     Replay,
     RiemannGrid,
-    UniformImportance,
 )
 from .objective import effective_sample_size, mle_surrogate
 from .train import DivergedError, Record, TrainState, fit
@@ -41,6 +41,7 @@ __all__ = [
     "Energy",
     "Gaussian",
     "GaussianMixture",
+    "Importance",
     "Langevin",
     "NegativePhase",
     "Nodes",
@@ -52,7 +53,6 @@ __all__ = [
     "Replay",
     "RiemannGrid",
     "TrainState",
-    "UniformImportance",
     "checkpointed",
     "effective_sample_size",
     "fit",

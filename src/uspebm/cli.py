@@ -6,6 +6,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from . import commands as on_files
+
 FIGURES = ("fig1", "fig2", "fig3", "fig4", "props")
 """What ``reproduce all`` runs: minutes each."""
 IMAGES = ("table1", "fig5")
@@ -20,6 +22,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="store_true", help="show the version and exit")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+    on_files.add(commands)
 
     command = commands.add_parser(
         "demo",
@@ -209,7 +212,12 @@ def _bench(arguments: argparse.Namespace) -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; errors of the user's are one line on stderr and exit code 2."""
     parser = _parser()
-    arguments = parser.parse_args(argv)
+    try:
+        given = on_files.with_config(sys.argv[1:] if argv is None else argv)
+    except (ValueError, OSError) as error:
+        print(f"uspebm: {error}", file=sys.stderr)  # noqa: T201
+        return 2
+    arguments = parser.parse_args(given)
     try:
         from . import CheckpointError, NonFiniteError, __version__
 

@@ -63,6 +63,7 @@ class MLP(nn.Module):
     ) -> None:
         super().__init__()
         self.event_shape = _event_shape(event_shape, "MLP")
+        self.settings = {"width": width, "layers": layers, "slope": slope}
         self.net = _mlp(math.prod(self.event_shape), 1, width, layers, slope)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -120,6 +121,7 @@ class Conv(nn.Module):
     ) -> None:
         super().__init__()
         self.event_shape = _event_shape(event_shape, "Conv")
+        self.settings = {"filters": list(filters), "width": width, "slope": slope}
         smallest = 2 ** len(filters)
         if len(self.event_shape) != 3 or min(self.event_shape[1:]) < smallest:
             raise ValueError(

@@ -1,6 +1,7 @@
 """Files that are either whole or not there."""
 
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -25,6 +26,27 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
     except BaseException:
         unfinished.unlink(missing_ok=True)
         raise
+    _sync_folder(path.parent)
+
+
+@contextmanager
+def whole_folder(path: Path) -> Iterator[Path]:
+    """A folder to fill that appears under ``path``, in place of what was there, once it is full."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}.unfinished")
+    former = path.with_name(f".{path.name}.{os.getpid()}.former")
+    try:
+        unfinished.mkdir()
+        yield unfinished
+        if path.exists():
+            path.rename(former)
+        unfinished.rename(path)
+    except BaseException:
+        if former.exists() and not path.exists():
+            former.rename(path)
+        shutil.rmtree(unfinished, ignore_errors=True)
+        raise
+    shutil.rmtree(former, ignore_errors=True)
     _sync_folder(path.parent)
 
 

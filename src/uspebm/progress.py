@@ -1,9 +1,10 @@
 """Showing long work: a live bar on a terminal, a plain line now and then elsewhere."""
 
 import time
-from collections.abc import Callable, Iterator
-from typing import BinaryIO
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, BinaryIO
 
+from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -16,6 +17,7 @@ from rich.progress import (
 
 from .train import Record
 
+Rows = NDArray[Any]
 console = Console(highlight=False)
 SECONDS_BETWEEN_LINES = 10.0
 
@@ -70,6 +72,31 @@ def _lines(
             console.print(f"{title} {record.step}/{total}  {figures(record)}", soft_wrap=True)
             last = time.monotonic()
         yield record
+
+
+def counted(chunks: Iterable[Rows], total: int | None, title: str) -> Iterator[Rows]:
+    """Pass ``chunks`` of rows on while showing how many there were, of ``total``, and how fast."""
+    columns = (
+        TextColumn("{task.description:8}"),
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(compact=True),
+        TextColumn("{task.fields[rate]}"),
+    )
+    began = last = time.monotonic()
+    rows = 0
+    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
+        task = progress.add_task(title, total=total, rate="")
+        for chunk in chunks:
+            yield chunk
+            rows += len(chunk)
+            now = time.monotonic()
+            rate = f"{rows / max(now - began, 1e-9):,.0f} rows/s"
+            progress.update(task, completed=rows, rate=rate)
+            if not console.is_terminal and now - last >= SECONDS_BETWEEN_LINES:
+                of = "" if total is None else f" of {total:,}"
+                console.print(f"{title} {rows:,}{of} rows, {rate}", soft_wrap=True)
+                last = now
 
 
 def downloading(source: BinaryIO, title: str, size: int) -> bytes:

@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from uspebm import Box, GaussianMixture, Nodes, RiemannGrid, UniformImportance
+from uspebm import Box, GaussianMixture, Importance, Nodes, RiemannGrid
 from uspebm.randomness import generator
 
 BOX = Box(-1.0, 1.0, (2,))
 Q = GaussianMixture(((-0.4, 0.1), (0.3, 0.0)), 0.2, (0.3, 0.7))
 
 
-def nodes_of(phase: UniformImportance | RiemannGrid, energy: object = Q, seed: int = 0) -> Nodes:
+def nodes_of(phase: Importance | RiemannGrid, energy: object = Q, seed: int = 0) -> Nodes:
     state = phase.init(generator(seed), torch.float64)
     nodes, _, _ = phase.step(energy, state, generator(seed, "step"))  # type: ignore[arg-type]
     return nodes
@@ -31,7 +31,7 @@ def assert_integrates(nodes: Nodes, f: Tensor, exact: float) -> None:
 def test_importance_weights_integrate() -> None:
     grid = nodes_of(RiemannGrid(BOX, 500))
     exact = (grid.log_weight.softmax(0) * grid.x[:, 1].square()).sum().item()
-    nodes = nodes_of(UniformImportance(BOX, 400_000))
+    nodes = nodes_of(Importance(BOX, 400_000))
     assert_integrates(nodes, nodes.x[:, 1].square(), exact)
     for mutant in (
         nodes._replace(log_weight=torch.zeros_like(nodes.log_weight)),
@@ -64,7 +64,7 @@ def test_the_grid_is_second_order_where_the_box_cuts_the_density() -> None:
 
 @given(st.floats(-1e3, 1e3))
 def test_a_constant_added_to_the_energy_changes_no_weight(c: float) -> None:
-    for phase in (UniformImportance(BOX, 50), RiemannGrid(BOX, 7)):
+    for phase in (Importance(BOX, 50), RiemannGrid(BOX, 7)):
         a = nodes_of(phase).log_weight.softmax(0)
         b = nodes_of(phase, lambda x: Q(x) + c).log_weight.softmax(0)
         torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-12)
@@ -72,6 +72,6 @@ def test_a_constant_added_to_the_energy_changes_no_weight(c: float) -> None:
 
 def test_bad_settings_are_refused() -> None:
     with pytest.raises(ValueError, match="nodes=0"):
-        UniformImportance(BOX, 0)
+        Importance(BOX, 0)
     with pytest.raises(ValueError, match="cells=-3"):
         RiemannGrid(BOX, -3)

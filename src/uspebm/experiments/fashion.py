@@ -7,22 +7,28 @@ the OOD sets are opened by Table 1 only.
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
+from ..calibration import threshold
 from ..checkpoint import load_snapshot, save_snapshot
 from ..datasets import fashion_mnist, scaled
+from ..detector import EnergyDetector
 from ..domains import Box
 from ..energies import Conv
 from ..metrics import Detection, detection
 from ..negative import CrowdedUSP, PersistentUSP, Replay
 from ..proxies import proxies
 from ..randomness import generator
+from ..reference import TiltedEnergy
+from ..scaling import Scaling
+from ..scorer import Scorer
 from ..types import Energy
 from .training import Recipe, Training
 
+Kind = Literal["srlmc", "ps-usp"]
 IMAGES = Box(-1.0, 1.0, shape=(1, 28, 28))
 SNAPSHOTS = 5
 """Snapshots kept, spaced evenly over the last quarter of a run, the last one included."""
@@ -69,6 +75,11 @@ class Method:
     """Standard deviation of the noise added to the data."""
     afresh: float = 0.0
     """Share of the particles that start where fresh ones do; the others start at images."""
+
+    @property
+    def kind(self) -> Kind:
+        """As the detector calls it."""
+        return "srlmc" if isinstance(self.phase, Replay) else "ps-usp"
 
 
 def train(name: str, method: Method, images: Tensor, folder: Path, seed: int) -> Training:
@@ -117,7 +128,7 @@ def snapshots(folder: Path, name: str, seed: int) -> list[Path]:
     return sorted(folder.glob(f"{name}-{seed}-step-*.safetensors"))
 
 
-def energy_of(path: Path) -> Energy:
+def energy_of(path: Path) -> Conv:
     """The energy in a snapshot."""
     module = Conv()
     load_snapshot(module, path)
@@ -137,3 +148,18 @@ def against_proxies(energy: Energy, data: Split) -> dict[str, Detection]:
         name: detection(inside, scores(energy, images))
         for name, images in proxies(data.for_proxies).items()
     }
+
+
+def as_detector(
+    energy: Conv, held_out: Tensor, method: Literal["srlmc", "ps-usp"]
+) -> EnergyDetector:
+    """A trained energy as a detector of bytes or of scaled images, calibrated on ``held_out``."""
+    unscaled = Scaling(torch.zeros(IMAGES.shape), torch.ones(()))  # bytes are scaled on the way in
+    detector = EnergyDetector(method, random_state=0)
+    detector.scorer_ = Scorer(unscaled, TiltedEnergy(energy, None)).eval()
+    detector.calibration_scores_ = scores(energy, held_out).double().sort().values.numpy()
+    detector.offset_ = threshold(detector.calibration_scores_, 0.05)
+    detector.event_shape_, detector.n_features_in_ = tuple(IMAGES.shape), 784
+    detector.of_bytes_ = True
+    detector.curve_ = []
+    return detector

@@ -21,7 +21,7 @@ from torch import Tensor
 from ..density import grid_density, region
 from ..domains import Box
 from ..energies import MLP, Gaussian, GaussianMixture
-from ..negative import Langevin, UniformImportance
+from ..negative import Importance, Langevin
 from ..objective import effective_sample_size
 from ..plots import COLOURS, SIDES_COLOURS, new_figure, save_figure
 from ..randomness import generator
@@ -144,7 +144,7 @@ def importance_sizes(config: Config, seed: int) -> list[float]:
     """Effective number of uniform nodes for a Gaussian of width 0.3 in [−1, 1]^d."""
     sizes = []
     for d in config.dimensions:
-        phase = UniformImportance(Box(-1.0, 1.0, (d,)), min(config.nodes, 10_000_000 // d))
+        phase = Importance(Box(-1.0, 1.0, (d,)), min(config.nodes, 10_000_000 // d))
         draws = generator(seed, "importance", d)
         nodes, *_ = phase.step(Gaussian((0.0,) * d, 0.3), phase.init(draws), draws)
         sizes.append(effective_sample_size(nodes.log_weight))

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from ..density import GridDensity, grid_density, kl, ood_share, region
 from ..domains import Box
 from ..energies import GaussianMixture, Reconstruction
-from ..negative import Langevin, Replay, RiemannGrid, UniformImportance
+from ..negative import Importance, Langevin, Replay, RiemannGrid
 from ..randomness import generator
 from ..types import Energy, NegativePhase
 from .training import Recipe, Training
@@ -47,7 +47,7 @@ class Config:
         return {
             "srlmc": self.langevin(),
             "replay": Replay(self.langevin(), capacity=self.capacity, refresh=0.05),
-            "importance": UniformImportance(LINE, self.nodes),
+            "importance": Importance(LINE, self.nodes),
             "riemann": RiemannGrid(LINE, self.nodes),
         }
 

@@ -4,7 +4,7 @@ from .crowded import CrowdedState, CrowdedUSP, CrowdedUSPInfo
 from .langevin import Langevin, LangevinInfo
 from .partition import Particles
 from .persistent_usp import PersistentUSP, PersistentUSPInfo
-from .quadrature import RiemannGrid, UniformImportance
+from .quadrature import Importance, RiemannGrid
 from .replay import Replay, ReplayState
 from .usp import USP, USPInfo
 
@@ -13,6 +13,7 @@ __all__ = [
     "CrowdedState",
     "CrowdedUSP",
     "CrowdedUSPInfo",
+    "Importance",
     "Langevin",
     "LangevinInfo",
     "Particles",
@@ -22,5 +23,4 @@ __all__ = [
     "ReplayState",
     "RiemannGrid",
     "USPInfo",
-    "UniformImportance",
 ]

@@ -4,7 +4,8 @@ r"""Integration over the whole domain: exact in the limit, and hopeless in many 
 
 with :math:`u_i` uniform on :math:`\Omega` (self-normalised importance sampling) or on a regular
 grid (Riemann sum). Where the domain has many dimensions hardly any point falls where q lives
-(Kim & Ye, Prop. 1 and section 4.1): watch the effective sample size.
+(Kim & Ye, Prop. 1 and section 4.1): watch the effective sample size. Points drawn from another law
+than the uniform one have the same weights if the energy is relative to that law.
 """
 
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from torch import Tensor
 from ..checks import at_least
 from ..domains import Box
 from ..gradient import energy_at
-from ..types import Energy, Nodes
+from ..types import Energy, Nodes, Proposal
 from .prototype import Prototype, prototype
 
 
@@ -25,31 +26,39 @@ class QuadratureInfo(NamedTuple):
 
 
 @dataclass(frozen=True)
-class UniformImportance:
-    """Self-normalised importance sampling from the uniform law on ``domain``.
+class Importance:
+    """Self-normalised importance sampling from a law r, for a model q ∝ r exp(−E).
+
+    With r uniform on a box, that is the usual model on the box. With a law near the data, E is only
+    what has to be added to it, and the weights stay even in any dimension.
 
     Arguments:
-        domain: Ω.
+        proposal: r; a :class:`~uspebm.Box` is the uniform law on itself.
         nodes: Points drawn for every update.
     """
 
-    domain: Box
+    proposal: Proposal
     nodes: int
 
     def __post_init__(self) -> None:
         at_least(1, nodes=self.nodes)
 
     @property
+    def domain(self) -> Box | None:
+        """Ω, where r is the uniform law on it."""
+        return self.proposal if isinstance(self.proposal, Box) else None
+
+    @property
     def gradients(self) -> int:
         return 0
 
     def init(self, generator: torch.Generator, dtype: torch.dtype = torch.float32) -> Prototype:
-        return prototype(self.domain.sample(1, generator, dtype))
+        return prototype(self.proposal.sample(1, generator, dtype))
 
     def step(
         self, energy: Energy, state: Prototype, generator: torch.Generator
     ) -> tuple[Nodes, Prototype, QuadratureInfo]:
-        u = self.domain.sample(self.nodes, generator, state.like.dtype)
+        u = self.proposal.sample(self.nodes, generator, state.like.dtype)
         return Nodes(u, -energy_at(energy, u)), state, QuadratureInfo()
 
 

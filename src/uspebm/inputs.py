@@ -1,0 +1,59 @@
+"""Points of the user's as tensors: tables ``(N, d)`` and images, whatever order their axes have.
+
+Images come as ``(N, H, W)``, ``(N, H, W, C)`` or ``(N, C, H, W)``, with C at most four; inside the
+package they are ``(N, C, H, W)``. Bytes (uint8) stand for 0 to 255 and are scaled to [−1, 1]; other
+numbers of an image are taken as they are, so whoever fits on floats scores floats.
+"""
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+CHANNELS = 4
+"""More than these are not taken for channels."""
+
+
+def points(array: NDArray[Any]) -> Tensor:
+    """A checked array of two to four axes as points ``(N, *event)``.
+
+    >>> points(np.zeros((5, 28, 28), np.uint8)).shape
+    torch.Size([5, 1, 28, 28])
+    >>> points(np.zeros((5, 32, 32, 3))).shape
+    torch.Size([5, 3, 32, 32])
+    """
+    images = array.ndim != 2
+    # A copy: torch refuses to share memory that is read-only.
+    numbers = np.array(_channels_first(array) if images else array, np.float64, order="C")
+    if images and array.dtype == np.uint8:
+        numbers = numbers / 127.5 - 1
+    return torch.from_numpy(numbers)
+
+
+def _channels_first(array: NDArray[Any]) -> NDArray[Any]:
+    if array.ndim == 3:
+        return array[:, None]
+    if array.ndim == 4 and array.shape[3] <= CHANNELS:
+        return array.transpose(0, 3, 1, 2)
+    if array.ndim == 4 and array.shape[1] <= CHANNELS:
+        return array
+    raise ValueError(
+        f"X has shape {array.shape}; it must be a table (N, columns) or images (N, height, width), "
+        f"(N, height, width, channels) or (N, channels, height, width), of at most {CHANNELS} "
+        "channels"
+    )
+
+
+def described(event_shape: tuple[int, ...]) -> str:
+    """What one point is, in words.
+
+    >>> described((3,)), described((1, 28, 28))
+    ('3 columns', '28 × 28 pixels')
+    """
+    if len(event_shape) == 1:
+        return f"{event_shape[0]} column{'s' if event_shape[0] > 1 else ''}"
+    channels, height, width = event_shape
+    pixels = f"{height} × {width} pixels"
+    return pixels if channels == 1 else f"{pixels} of {channels} channels"

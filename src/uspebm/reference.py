@@ -1,0 +1,148 @@
+r"""A density that an energy is measured against.
+
+An energy need not be learned from nothing. With a law r that is known,
+
+.. math:: E(x) = -\log r(x) + f_\theta(x), \qquad \log Z = \log \mathbb{E}_r[e^{-f_\theta}],
+
+a network has to learn only what r gets wrong; far from the data, energies grow whatever the network
+says there; and log Z is a mean over exact draws. Here r is a kernel density estimate: a Gaussian of
+one width around every one of some training points.
+"""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+WIDTHS = 12
+"""Bandwidths that are tried at first, and then between the neighbours of the best of them."""
+ROWS = 500
+"""Points whose likelihood decides between them; points at a time."""
+FAR = 1e4
+"""A network sees no coordinate that is larger: float32 has an end."""
+
+
+class KernelReference(nn.Module):
+    """Gaussians of one bandwidth around ``centres``; as an energy, minus their log-density.
+
+    Computed in float64: where bandwidths are small, distances in float32 are not.
+
+    Arguments:
+        centres: ``(K, *event)``.
+        bandwidth: Standard deviation of every Gaussian in every direction.
+
+    >>> r = KernelReference(torch.tensor([[-1.0], [1.0]]), 0.5)
+    >>> x = torch.linspace(-4, 4, 801)[:, None]
+    >>> round((r.log_prob(x).exp().sum() * 0.01).item(), 6)
+    1.0
+    """
+
+    centres: Tensor
+    bandwidth: Tensor
+
+    def __init__(self, centres: Tensor, bandwidth: float) -> None:
+        super().__init__()
+        self.register_buffer("centres", centres.double())
+        self.register_buffer("bandwidth", torch.tensor(bandwidth, dtype=torch.float64))
+
+    def log_prob(self, x: Tensor) -> Tensor:
+        """Log-densities ``(N,)``."""
+        squared = squared_distances(x, self.centres)
+        count, d = len(self.centres), self.centres[0].numel()
+        normaliser = math.log(count) + d * self.bandwidth.log() + 0.5 * d * math.log(2 * math.pi)
+        return torch.logsumexp(-0.5 * squared / self.bandwidth.square(), 1) - normaliser
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Energies ``(N,)``."""
+        return -self.log_prob(x)
+
+    def sample(
+        self, n: int, generator: torch.Generator, dtype: torch.dtype = torch.float32
+    ) -> Tensor:
+        """``n`` independent points."""
+        chosen = self.centres[torch.randint(len(self.centres), (n,), generator=generator)]
+        noise = torch.randn(chosen.shape, generator=generator, dtype=chosen.dtype)
+        return (chosen + self.bandwidth * noise).to(dtype)
+
+
+class TiltedEnergy(nn.Module):
+    """What a network adds to a reference: f(x) − log r(x). Without a reference, f(x).
+
+    ``strength`` times the network is f: one, or zero where the reference alone is better.
+    """
+
+    strength: Tensor
+
+    def __init__(self, network: nn.Module, reference: KernelReference | None) -> None:
+        super().__init__()
+        self.network = network
+        self.reference = reference
+        self.register_buffer("strength", torch.ones(()))
+
+    def tilt(self, x: Tensor) -> Tensor:
+        """f, ``(N,)``. Of float32 and of points that are not too far for it."""
+        network: Tensor = self.network(x.float().clamp(-FAR, FAR))
+        return self.strength * network
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.reference is None:
+            return self.tilt(x)
+        energy: Tensor = self.reference(x) + self.tilt(x)
+        return energy
+
+    @torch.no_grad()
+    def log_z(self, draws: int, generator: torch.Generator) -> float:
+        """An estimate of log Z, whose spread is that of exp(−f) under r; 0 without a reference."""
+        if self.reference is None:
+            return 0.0
+        x = self.reference.sample(draws, generator)
+        return log_mean_exp(-torch.cat([self.tilt(part) for part in x.split(ROWS)]))
+
+
+def log_mean_exp(values: Tensor) -> float:
+    """In float64."""
+    return torch.logsumexp(values.double(), 0).item() - math.log(len(values))
+
+
+def squared_distances(x: Tensor, y: Tensor) -> Tensor:
+    """``(N, K)``, in float64."""
+    a, b = x.flatten(1).double(), y.flatten(1).double()
+    return (a.square().sum(1, keepdim=True) + b.square().sum(1) - 2 * a @ b.T).clamp_min(0.0)
+
+
+def distances_to_others(rows: Tensor, points: Tensor) -> Tensor:
+    """Squared distances from ``rows``, the first of ``points``; infinite between equal ones."""
+    squared = squared_distances(rows, points)
+    squared[squared <= 1e-12 * squared.mean()] = math.inf
+    return squared.fill_diagonal_(math.inf)
+
+
+def likeliest_bandwidth(points: Tensor) -> tuple[float, float]:
+    """The bandwidth under which points are likeliest given the others, and their mean log-density.
+
+    Of some of the points, :data:`ROWS`. Equal points do not count as others: they would call for a
+    bandwidth of zero, and rounded or counted values have many.
+    """
+    squared = distances_to_others(points[:ROWS], points)
+    others = (squared < math.inf).sum(1)
+    squared, others = squared[others > 0], others[others > 0]
+    if not len(squared):
+        return 1.0, -math.inf  # all points are one
+    d = points[0].numel()
+    normaliser = others.double().log().mean() + 0.5 * d * math.log(2 * math.pi)
+
+    def likelihood(log_width: Tensor) -> Tensor:
+        exponent = -0.5 * squared / torch.exp(2 * log_width)
+        return torch.logsumexp(exponent, 1).mean() - d * log_width - normaliser
+
+    # Between neighbours in d dimensions there are sqrt(d) bandwidths, or fewer than ten of them;
+    # a bandwidth wider than all of the points would tell nothing.
+    nearest = squared.min(1).values.mean()
+    farthest = squared[squared < math.inf].mean()
+    low, high = (0.5 * torch.log(edge / d) for edge in (nearest / 100, 4 * farthest))
+    for _ in range(2):
+        widths = torch.linspace(low.item(), high.item(), WIDTHS, dtype=torch.float64)
+        found = torch.stack([likelihood(width) for width in widths])
+        best = int(found.argmax())
+        low, high = widths[max(best - 1, 0)], widths[min(best + 1, WIDTHS - 1)]
+    return widths[best].exp().item(), found[best].item()

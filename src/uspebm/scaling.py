@@ -1,0 +1,110 @@
+r"""Units in which a model sees points.
+
+Images keep one unit for all pixels: :math:`z = s\,(x - m)`. Columns of a table have units of their
+own, and are often nearly functions of each other, so :math:`z = (x - m)\,W` with W such that the
+difference between *neighbours* is as long in every direction. W is found from the pooled covariance
+of such differences, shrunk towards single columns as far as makes held-back points likeliest.
+"""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from .reference import distances_to_others, likeliest_bandwidth
+
+SHRINKAGES = (1.0, 0.5, 0.2, 0.05, 0.01)
+"""One: every column in units of its own standard deviation, and no more."""
+NEIGHBOURS = 5
+ROWS = 2000
+"""Points that decide."""
+ROUNDING = 1e-13
+"""A column whose spread is this small beside its values is constant but for rounding."""
+
+
+class Scaling(nn.Module):
+    """An affine map of points ``(N, *event)``, in float64.
+
+    Arguments:
+        shift: ``event``-shaped, subtracted.
+        factor: A number for all coordinates, or a matrix ``(d, d)`` from the right.
+    """
+
+    shift: Tensor
+    factor: Tensor
+
+    def __init__(self, shift: Tensor, factor: Tensor) -> None:
+        super().__init__()
+        self.register_buffer("shift", shift.double())
+        self.register_buffer("factor", factor.double())
+
+    def forward(self, x: Tensor) -> Tensor:
+        centred = x.double() - self.shift
+        return centred @ self.factor if self.factor.dim() == 2 else centred * self.factor
+
+    def inverse(self, z: Tensor) -> Tensor:
+        """The points that are mapped to ``z``."""
+        z = z.double()
+        if self.factor.dim() != 2:
+            return z / self.factor + self.shift
+        centred: Tensor = torch.linalg.solve(self.factor, z, left=False)
+        return centred + self.shift
+
+    @property
+    def log_det(self) -> float:
+        """By what the log-density of a point is larger than that of its image."""
+        if self.factor.dim() == 2:
+            return float(torch.linalg.slogdet(self.factor)[1])
+        return self.shift.numel() * math.log(self.factor.item())
+
+
+def of_images(x: Tensor) -> Scaling:
+    """One unit for all pixels: their standard deviation about the mean image."""
+    x = x.double()
+    mean = x.mean(0)
+    return Scaling(mean, 1 / _unit((x - mean).square().mean().sqrt(), x.abs().max()))
+
+
+def of_table(x: Tensor) -> Scaling:
+    """Columns centred; directions as long as neighbours are apart in them."""
+    x = x.double()
+    mean = x.mean(0)
+    single = 1 / _unit((x - mean).square().mean(0).sqrt(), x.abs().amax(0))
+    z = (x[:ROWS] - mean) * single
+    best = torch.eye(z.shape[1], dtype=torch.float64)
+    if len(z) > NEIGHBOURS and z.shape[1] > 1:
+        best = _likeliest_whitener(z)
+    spread = (z @ best).square().mean().sqrt()
+    return Scaling(mean, torch.diag(single) @ best / _unit(spread))
+
+
+def _likeliest_whitener(z: Tensor) -> Tensor:
+    covariance = _between_neighbours(z)
+    best, likelihood = torch.eye(z.shape[1], dtype=torch.float64), -math.inf
+    for shrinkage in SHRINKAGES:
+        whitener = _whitener(covariance, shrinkage)
+        found = likeliest_bandwidth(z @ whitener)[1] + torch.linalg.slogdet(whitener)[1].item()
+        if found > likelihood:
+            best, likelihood = whitener, found
+    return best
+
+
+def _between_neighbours(z: Tensor) -> Tensor:
+    """Covariance of the differences between points and their nearest, equal ones left out."""
+    nearest = distances_to_others(z, z).topk(NEIGHBOURS, largest=False)
+    differences = (z[:, None] - z[nearest.indices])[nearest.values < math.inf]
+    return differences.T @ differences / max(1, len(differences))
+
+
+def _whitener(covariance: Tensor, shrinkage: float) -> Tensor:
+    d = len(covariance)
+    unit = torch.eye(d, dtype=torch.float64)
+    shrunk = (1 - shrinkage) * covariance / _unit(covariance.trace() / d) + shrinkage * unit
+    root = torch.linalg.cholesky(shrunk)
+    whitener: Tensor = torch.linalg.solve_triangular(root, unit, upper=False).T
+    return whitener
+
+
+def _unit(spread: Tensor, size: Tensor | float = 0.0) -> Tensor:
+    """The spread of values of a ``size``; one where they are constant, which keeps their unit."""
+    return torch.where(spread > ROUNDING * size, spread, torch.ones_like(spread))

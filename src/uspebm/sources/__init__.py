@@ -1,0 +1,64 @@
+"""Data files of the user's, read in chunks: tables, arrays and images."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from ..checks import at_least
+from .arrays import ArrayFile
+from .images import ImageFolder
+from .source import READ_ROWS, Rows, Source
+from .tables import CSVFile, ParquetFile
+
+__all__ = ["Source", "open_source", "some_rows"]
+
+CSV = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
+PARQUET = (".parquet",)
+ARRAYS = (".npy", ".npz", ".idx", ".idx.gz", "-ubyte", "-ubyte.gz")
+
+
+def open_source(
+    path: Path, columns: Sequence[str] | None = None, drop: Sequence[str] = ()
+) -> Source:
+    """The data at ``path``: a folder of images, or a file whose name's ending tells its kind.
+
+    Of a table (CSV, Parquet), ``columns`` picks these, in this order, whatever else it has; without
+    it, all are taken. Those to ``drop`` are left out, and need not be numbers.
+    """
+    if not path.exists():
+        raise FileNotFoundError(f"{path} does not exist")
+    if path.is_file() and not path.stat().st_size:
+        raise ValueError(f"{path} is empty")
+    name = path.name.lower() + ("/" if path.is_dir() else "")
+    if name.endswith(CSV):
+        return CSVFile(path, columns, drop)
+    if name.endswith(PARQUET):
+        return ParquetFile(path, columns, drop)
+    if not name.endswith((*ARRAYS, "/")):
+        raise ValueError(
+            f"{path} is of no known kind: a folder of images is read, and names ending in "
+            f"{', '.join((*CSV, *PARQUET, *ARRAYS))}"
+        )
+    if columns is not None or drop:
+        raise ValueError(f"{path} has no named columns to choose from; CSV and Parquet files have")
+    return ImageFolder(path) if path.is_dir() else ArrayFile(path)
+
+
+def some_rows(source: Source, limit: int, seed: int) -> Rows:
+    """All rows, or ``limit`` of them drawn at random, in the source's order and in bounded memory.
+
+    Every row gets a random key; those with the smallest are kept.
+    """
+    at_least(1, limit=limit)
+    draws = np.random.default_rng(seed)
+    kept, keys = None, np.empty(0)
+    for chunk in source.chunks(min(limit, READ_ROWS)):
+        kept = chunk if kept is None else np.concatenate([kept, chunk])
+        keys = np.concatenate([keys, draws.random(len(chunk))])
+        if len(keys) > limit:
+            chosen = np.sort(np.argpartition(keys, limit)[:limit])
+            kept, keys = kept[chosen], keys[chosen]
+    if kept is None:
+        raise ValueError(f"{source.path} has no rows")
+    return kept
