@@ -16,7 +16,7 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from uspebm.sources import open_source, source, tables
+from uspebm.sources import is_table, open_source, some_rows, source, tables
 
 ROWS = 23
 NUMBERS = np.random.default_rng(0)
@@ -462,3 +462,66 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path, ending: str) -> None
     # leaves room for what allocators keep.
     assert chunks < 38
     assert whole > 76  # the measure sees what it should
+
+
+@pytest.mark.parametrize("limit", [1, 5, ROWS - 1], ids=["one", "some", "most"])
+@pytest.mark.parametrize("name", ["x.csv", "x.npy", "grey"])
+def test_some_rows_are_rows_in_their_order(tmp_path: Path, name: str, limit: int) -> None:
+    write, whole = FILES[name]
+    write(tmp_path / name)
+    data = open_source(tmp_path / name)
+    found = some_rows(data, limit, seed=0)
+    assert found.dtype == whole.dtype
+    at = [int(np.flatnonzero((whole == row).reshape(ROWS, -1).all(1))[0]) for row in found]
+    assert len(at) == limit
+    assert at == sorted(set(at))
+    np.testing.assert_array_equal(some_rows(data, limit, seed=0), found)
+    np.testing.assert_array_equal(some_rows(data, ROWS, seed=0), whole)
+    np.testing.assert_array_equal(some_rows(data, 1000, seed=1), whole)
+
+
+def test_some_rows_do_not_depend_on_the_chunks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    np.save(tmp_path / "x.npy", TABLE)
+    data = open_source(tmp_path / "x.npy")
+    whole = some_rows(data, 10, seed=3)
+    monkeypatch.setattr(source, "READ_BYTES", 4 * TABLE[0].nbytes)
+    assert source.at_a_time(data.event_shape) == 4
+    np.testing.assert_array_equal(some_rows(data, 10, seed=3), whole)
+
+
+def test_some_rows_are_drawn_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How often each of 23 rows is among ten, over 2000 seeds, in chunks of four."""
+    monkeypatch.setattr(source, "READ_BYTES", 4 * 8)
+    np.save(tmp_path / "x.npy", np.arange(ROWS, dtype=float)[:, None])
+    data = open_source(tmp_path / "x.npy")
+    draws = 2000
+    counts = np.zeros(ROWS)
+    for seed in range(draws):
+        counts[some_rows(data, 10, seed).astype(int).ravel()] += 1
+    share = 10 / ROWS
+    error = np.sqrt(draws * share * (1 - share))
+    assert np.abs(counts - draws * share).max() < 4.5 * error  # 23 normal laws: 1 in 6000
+
+
+def test_some_rows_of_none(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", TABLE)
+    with pytest.raises(ValueError, match="limit=0 must be a whole number, at least 1"):
+        some_rows(open_source(tmp_path / "x.npy"), 0, seed=0)
+
+
+@pytest.mark.parametrize(
+    ("shape", "rows"),
+    [((3,), 65_536), ((28, 28), 5349), ((4000, 6000, 3), 1)],
+    ids=["table", "small images", "photographs"],
+)
+def test_few_large_images_are_held_at_a_time(shape: tuple[int, ...], rows: int) -> None:
+    assert source.at_a_time(shape) == rows
+
+
+def test_what_has_named_columns(tmp_path: Path) -> None:
+    assert all(is_table(tmp_path / name) for name in ("x.csv", "X.TSV.gz", "x.parquet"))
+    assert not any(is_table(tmp_path / name) for name in ("x.npy", "images-idx3-ubyte", "x"))
+    (tmp_path / "folder.csv").mkdir()
+    assert not is_table(tmp_path / "folder.csv")

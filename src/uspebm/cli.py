@@ -15,7 +15,7 @@ IMAGES = ("table1", "fig5")
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = on_files.Parser(
         prog="uspebm",
         description="Train energy-based models whose density can be trusted.",
         epilog="'uspebm COMMAND --help' explains a command.",

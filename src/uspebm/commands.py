@@ -1,167 +1,172 @@
-"""Commands on files of the user's: fit, score, evaluate, export, info, compare."""
+"""Commands on files of the user's: fit, score, evaluate, export, info, compare.
+
+What they are called and take; :mod:`uspebm.actions` does it.
+"""
 
 import argparse
-import json
-import sys
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, NoReturn
 
-if TYPE_CHECKING:
-    from .detector import EnergyDetector
-    from .sources import Source
-
-CHUNK = 65_536
-"""Rows read and scored at a time."""
 DATA = "a .csv, .tsv, .parquet, .npy, .npz or IDX file, or a folder of images"
+METHODS = ("importance", "ps-usp", "srlmc")
+SEEDS = 2**32
+TOML_TYPES: dict[str, tuple[type, ...]] = {"INT": (int,), "FLOAT": (int, float)}
+"""What a value of a setting may be in a TOML file, by what the help calls it; others are text."""
+
+
+class Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line, as all errors are."""
+
+    def error(self, message: str) -> NoReturn:
+        text = " ".join(message.split())
+        self.exit(2, f"uspebm: {text}; '{self.prog} --help' explains\n")
 
 
 def add(commands: Any) -> None:
     """Add the commands to a parser's subparsers."""
-    command = _command(
-        commands,
-        "fit",
-        _fit,
-        "learn a detector from a file",
-        "Learn what normal data look like and save the model to a folder.",
+    _fit(
+        _command(
+            commands,
+            "fit",
+            "learn a detector from a file",
+            "Learn what normal data look like, and save the model to a folder.",
+        )
     )
-    command.add_argument("data", type=Path, metavar="DATA", help=DATA)
-    command.add_argument(
-        "--out", type=Path, required=True, metavar="DIR", help="the model's folder"
-    )
-    command.add_argument(
-        "--drop",
-        action="append",
-        default=[],
-        metavar="COLUMN",
-        help="leave it out; repeatable",
-    )
-    command.add_argument(
-        "--rows", type=int, default=200_000, help="learn from so many rows at most, drawn at random"
-    )
-    command.add_argument(
-        "--method", choices=["importance", "ps-usp", "srlmc"], default="importance",
-        help="what stands for the model while it learns",
-    )  # fmt: skip
-    command.add_argument("--centres", type=int, default=2000, help="of the reference density")
-    command.add_argument("--max-updates", type=int, default=2000, help="of the network")
-    command.add_argument("--patience", type=int, default=6, help="looks without a better one")
-    command.add_argument("--learning-rate", type=float, default=1e-3, help="of Adam")
-    command.add_argument("--batch-size", type=int, default=250, help="data points per update")
-    command.add_argument("--calibration", type=float, default=0.2, help="share kept for thresholds")
-    command.add_argument("--false-alarm-rate", type=float, default=0.05, help="of the threshold")
-    command.add_argument("--seed", type=int, default=0, help="seed of every draw")
-    command.add_argument(
-        "--config", type=Path, metavar="FILE", help="TOML with flags' names as keys; flags win"
-    )
-    _json_flag(command)
 
     command = _command(
         commands,
         "score",
-        _score,
         "score the rows of a file",
-        "Write score, p-value and decision for every row, in the file's order.",
+        "Write score, p-value and decision for every row, in the file's order. Columns are found "
+        "by name if model and file have names: their order does not matter, nor do further ones.",
     )
     _model(command)
     command.add_argument("data", type=Path, metavar="DATA", help=DATA)
     command.add_argument(
-        "--out", type=Path, required=True, metavar="FILE",
+        "--out",
+        type=Path,
+        required=True,
+        metavar="FILE",
         help="a .parquet, .csv, .jsonl or .npz file",
-    )  # fmt: skip
-    command.add_argument(
-        "--false-alarm-rate", type=float, help="of the decision; left out: the model's own"
     )
-    _json_flag(command)
+    command.add_argument(
+        "--false-alarm-rate",
+        type=_share,
+        metavar="FLOAT",
+        help="of the decision (default: the model's own threshold)",
+    )
+    _drop(command)
+    _json(command)
 
     command = _command(
         commands,
         "evaluate",
-        _evaluate,
         "measure how well known outliers are found",
         "FPR95, AUROC and both AUPRs with 95 % bootstrap intervals.",
     )
     _model(command)
     command.add_argument("--id", type=Path, required=True, metavar="DATA", help="normal data")
     command.add_argument(
-        "--ood", action="append", required=True, metavar="NAME=DATA", help="outliers; repeat"
+        "--ood",
+        action="append",
+        required=True,
+        type=_named,
+        metavar="NAME=DATA",
+        help="outliers, and what to call them; repeatable",
     )
-    _json_flag(command)
+    _drop(command)
+    _json(command)
 
     command = _command(
         commands,
         "export",
-        _export,
         "write a model as an ONNX file",
         "One ONNX graph with preprocessing, score and p-value.",
     )
     _model(command)
     command.add_argument("--onnx", type=Path, required=True, metavar="FILE", help="to write")
+    _json(command)
 
     command = _command(
-        commands,
-        "info",
-        _info,
-        "show what a model is",
-        "The model's card, or its settings as JSON.",
+        commands, "info", "show what a model is", "The model's card, or its settings as JSON."
     )
     _model(command)
-    _json_flag(command)
+    _json(command)
 
     command = _command(
         commands,
         "compare",
-        _compare,
         "compare with classical detectors",
-        "AUROC, average precision and times of EnergyDetector beside classical detectors: on data "
-        "that ship with scikit-learn, or on a table of yours with made-up anomalies.",
+        "AUROC, average precision and times of EnergyDetector beside classical detectors: on a "
+        "table of yours with made-up anomalies, or on data that ship with scikit-learn.",
     )
     command.add_argument(
-        "data", type=Path, nargs="?", metavar="DATA", help="a table; left out: all"
+        "data", type=Path, nargs="?", metavar="DATA", help="a table; left out: scikit-learn's data"
     )
-    command.add_argument("--drop", action="append", default=[], metavar="COLUMN", help="leave out")
-    command.add_argument("--seeds", type=int, default=1, help="how many seeds, from 0 on")
+    _drop(command)
+    _number(command, "--rows", _whole(2), 10_000, "of the table at most, drawn at random")
+    _number(command, "--seeds", _whole(1), 1, "how many seeds, from 0 on")
     command.add_argument(
-        "--out", type=Path, default=Path("runs/compare"), metavar="DIR", help="folder for results"
+        "--out",
+        type=Path,
+        default=Path("runs/compare"),
+        metavar="DIR",
+        help="folder for the results (default: %(default)s)",
     )
+    _json(command)
 
 
-def with_config(argv: Sequence[str]) -> list[str]:
-    """``argv`` with the flags of its ``--config`` file put before its own, which win."""
-    given = list(argv)
-    for k, token in enumerate(given):
-        if token == "--config" and k + 1 < len(given):
-            path = Path(given[k + 1])
-        elif token.startswith("--config="):
-            path = Path(token.removeprefix("--config="))
-        else:
-            continue
-        return [given[0], *_flags(path), *given[1:]]
-    return given
+def _fit(command: argparse.ArgumentParser) -> None:
+    command.add_argument("data", type=Path, metavar="DATA", help=DATA)
+    command.add_argument(
+        "--out", type=Path, required=True, metavar="DIR", help="the model's folder"
+    )
+    _drop(command)
+    _number(command, "--rows", _whole(2), 200_000, "to learn from at most, drawn at random")
+    command.add_argument(
+        "--method",
+        choices=METHODS,
+        default=METHODS[0],
+        help="what stands for the model while it learns (default: %(default)s)",
+    )
+    _number(command, "--centres", _whole(1), 2000, "Gaussians in the reference density")
+    _number(command, "--max-updates", _whole(0), 2000, "of the network")
+    _number(command, "--patience", _whole(1), 6, "looks without a better one, every 50 updates")
+    _number(command, "--learning-rate", _positive, 1e-3, "of Adam")
+    _number(command, "--batch-size", _whole(1), 250, "data points per update")
+    _number(command, "--calibration", _share, 0.2, "of the rows, kept for thresholds")
+    _number(command, "--false-alarm-rate", _share, 0.05, "of the threshold")
+    _number(command, "--seed", _whole(0, SEEDS - 1), 0, "of every draw")
+    command.add_argument(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help="a TOML file with names of flags as keys; flags win over it",
+    )
+    _json(command)
 
 
-def _flags(path: Path) -> Iterator[str]:
-    try:
-        settings = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is no TOML file: {error}") from error
-    for name, value in settings.items():
-        for one in value if isinstance(value, list) else [value]:
-            if isinstance(one, bool | dict):
-                raise ValueError(f"{path}: {name} = {one} is neither a number nor text")
-            yield f"--{name}={one}"
-
-
-def _command(commands: Any, name: str, run: Any, help_: str, text: str) -> argparse.ArgumentParser:
+def _command(commands: Any, name: str, help_: str, text: str) -> argparse.ArgumentParser:
     command: argparse.ArgumentParser = commands.add_parser(
-        name,
-        help=help_,
-        description=text,
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        name, help=help_, description=text, allow_abbrev=False
     )
-    command.set_defaults(run=run)
+    command.set_defaults(run=_run)
     return command
+
+
+def _run(arguments: argparse.Namespace) -> None:
+    # Imported now: help is instant, and so is Ctrl-C.
+    from . import actions
+    from .progress import console
+
+    before = console.stderr
+    console.stderr = arguments.json  # only JSON goes to the standard output
+    try:
+        getattr(actions, arguments.command)(arguments)
+    finally:
+        console.stderr = before
 
 
 def _model(command: argparse.ArgumentParser) -> None:
@@ -170,238 +175,128 @@ def _model(command: argparse.ArgumentParser) -> None:
     )
 
 
-def _json_flag(command: argparse.ArgumentParser) -> None:
+def _drop(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--drop",
+        action="append",
+        default=[],
+        metavar="COLUMN",
+        help="of a table, to leave out; repeatable",
+    )
+
+
+def _json(command: argparse.ArgumentParser) -> None:
     command.add_argument("--json", action="store_true", help="print JSON instead of text")
 
 
-def _fit(arguments: argparse.Namespace) -> None:
-    import numpy as np
-
-    from .calibration import alarms
-    from .detector import EnergyDetector
-    from .modelfile import check_place, save
-    from .progress import console
-    from .sources import open_source, some_rows
-
-    console.stderr = arguments.json
-    check_place(arguments.out)
-    detector = EnergyDetector(
-        arguments.method,
-        centres=arguments.centres,
-        max_updates=arguments.max_updates,
-        patience=arguments.patience,
-        learning_rate=arguments.learning_rate,
-        batch_size=arguments.batch_size,
-        calibration=arguments.calibration,
-        false_alarm_rate=arguments.false_alarm_rate,
-        random_state=arguments.seed,
-        verbose=True,
+def _number(
+    command: argparse.ArgumentParser,
+    flag: str,
+    kind: Callable[[str], float],
+    default: float,
+    help_: str,
+) -> None:
+    command.add_argument(
+        flag,
+        type=kind,
+        default=default,
+        metavar="INT" if isinstance(default, int) else "FLOAT",
+        help=f"{help_} (default: %(default)s)",
     )
-    source = open_source(arguments.data, drop=arguments.drop)
-    X = some_rows(source, arguments.rows, arguments.seed)
-    if len(X) < 2:
-        raise ValueError(f"{arguments.data} has one row; a model needs two at the very least")
-    _refuse_constant(source, X)
-    alarms(round(arguments.calibration * len(X)), arguments.false_alarm_rate)
-    detector.fit(X)
-    if source.columns is not None:
-        detector.feature_names_in_ = np.array(source.columns, dtype=object)
-    save(detector, arguments.out, f"Model of {arguments.data.name}")
-    found = {
-        "model": str(arguments.out),
-        "rows": len(X),
-        "calibration_rows": len(detector.calibration_scores_),
-        "false_alarm_rate": arguments.false_alarm_rate,
-        "threshold": detector.offset_,
-    }
-    if arguments.json:
-        _print(found)
-    else:
-        console.print(
-            f"{arguments.out}/ learned from {len(X):,} rows, {found['calibration_rows']:,} of them "
-            f"kept for calibration; threshold {detector.offset_:.6g} at a false-alarm rate of "
-            f"{arguments.false_alarm_rate:g}. The card is {arguments.out}/README.md",
-            soft_wrap=True,
-        )
 
 
-def _refuse_constant(source: "Source", X: Any) -> None:
-    if X.ndim != 2:
+def _whole(low: int, high: int | None = None) -> Callable[[str], int]:
+    bounds = f"at least {low}" if high is None else f"between {low} and {high}"
+
+    def whole(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = low - 1
+        if value < low or (high is not None and value > high):
+            raise argparse.ArgumentTypeError(f"{text} must be a whole number, {bounds}")
+        return value
+
+    return whole
+
+
+def _positive(text: str) -> float:
+    return _between(text, float("inf"), "must be a positive number")
+
+
+def _share(text: str) -> float:
+    return _between(text, 1.0, "must lie between 0 and 1")
+
+
+def _between(text: str, high: float, wanted: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < high:
+        raise argparse.ArgumentTypeError(f"{text} {wanted}")
+    return value
+
+
+def _named(text: str) -> tuple[str, Path]:
+    name, _, path = text.partition("=")
+    if not name or not path:
+        raise argparse.ArgumentTypeError(f"{text} should be NAME=DATA")
+    return name, Path(path)
+
+
+def with_config(argv: Sequence[str]) -> list[str]:
+    """``argv`` with the flags of its ``--config`` file put before its own, which win."""
+    given = list(argv)
+    if given[:1] != ["fit"]:
+        return given
+    flags = given[: given.index("--")] if "--" in given else given
+    for k, token in enumerate(flags):
+        name, equals, path = token.partition("=")
+        if name == "--config" and (equals or k + 1 < len(flags)):
+            own = {flag.partition("=")[0] for flag in flags}
+            return ["fit", *_flags(Path(path if equals else flags[k + 1]), own), *given[1:]]
+    return given
+
+
+def _flags(path: Path, own: set[str]) -> Iterator[str]:
+    """What a TOML file sets and ``own`` flags do not, as flags."""
+    try:
+        settings = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is no TOML file: {error}") from error
+    parser = Parser(add_help=False)
+    _fit(parser)
+    actions = {flag[2:]: action for action in parser._actions for flag in action.option_strings}
+    del actions["config"]
+    for name, value in settings.items():
+        if name not in actions:
+            raise ValueError(f"{path}: {name!r} is no setting; there are {', '.join(actions)}")
+        values = list(_checked(f"{path}: {name}", actions[name], value))
+        if f"--{name}" not in own:
+            yield from (f"--{name}" if one is True else f"--{name}={one}" for one in values)
+
+
+def _checked(what: str, action: argparse.Action, value: Any) -> Iterator[Any]:
+    """The values of one flag: several if it is repeatable, none if it is not set."""
+    if action.nargs == 0:
+        if not isinstance(value, bool):
+            raise ValueError(f"{what} = {value!r} should be true or false")
+        if value:
+            yield value
         return
-    for k in range(X.shape[1]):
-        if (X[:, k] == X[0, k]).all():
-            if source.columns is None:
-                raise ValueError(
-                    f"{source.path}: column {k + 1} is {X[0, k]:g} in all rows: remove it"
-                )
-            name = source.columns[k]
-            raise ValueError(
-                f"{source.path}: column {name!r} is {X[0, k]:g} in all rows and tells nothing: "
-                f"leave it out with --drop {name!r}"
-            )
-
-
-def _open_for(detector: "EnergyDetector", path: Path) -> "Source":
-    """The data at ``path``, with the model's columns if both have names."""
-    from .inputs import described
-    from .sources import open_source
-
-    names = getattr(detector, "feature_names_in_", None)
-    source = open_source(path)
-    if names is not None and source.columns is not None:
-        source = open_source(path, columns=tuple(map(str, names)))
-    pixels = len(detector.event_shape_) == 3
-    if pixels != (len(source.event_shape) > 1) or (
-        not pixels and source.event_shape != detector.event_shape_
-    ):
-        raise ValueError(
-            f"{path} has rows of shape {source.event_shape}, but the model is of "
-            f"{described(detector.event_shape_)}"
-        )
-    return source
-
-
-def _scored(detector: "EnergyDetector", source: "Source", title: str) -> Iterator[Any]:
-    """Scores, a chunk at a time."""
-    from .inputs import described, points
-    from .progress import counted
-
-    for chunk in counted(source.chunks(CHUNK), source.rows, title):
-        x = points(chunk)
-        if tuple(x.shape[1:]) != detector.event_shape_:
-            raise ValueError(
-                f"{source.path} has points of {described(tuple(x.shape[1:]))}, but the model is "
-                f"of {described(detector.event_shape_)}"
-            )
-        yield detector.scorer_.in_parts(x).numpy()
-
-
-def _score(arguments: argparse.Namespace) -> None:
-    from . import calibration
-    from .modelfile import load
-    from .progress import console
-    from .sinks import open_sink
-
-    console.stderr = arguments.json
-    detector = load(arguments.model)
-    threshold = detector.offset_
-    if arguments.false_alarm_rate is not None:
-        threshold = calibration.threshold(detector.calibration_scores_, arguments.false_alarm_rate)
-    source = _open_for(detector, arguments.data)
-    rows = outliers = 0
-    with open_sink(arguments.out) as sink:
-        for scores in _scored(detector, source, "scoring"):
-            outlier = scores < threshold
-            p = calibration.p_values(detector.calibration_scores_, scores)
-            sink.write({"score": scores, "p_value": p, "outlier": outlier})
-            rows, outliers = rows + len(scores), outliers + int(outlier.sum())
-    if arguments.json:
-        _print({"rows": rows, "outliers": outliers, "threshold": threshold})
-    else:
-        console.print(
-            f"{outliers:,} of {rows:,} rows score below {threshold:.6g}; all scores: "
-            f"{arguments.out}",
-            soft_wrap=True,
-        )
-
-
-def _evaluate(arguments: argparse.Namespace) -> None:
-    import numpy as np
-    from rich.table import Table
-
-    from .metrics import intervals
-    from .modelfile import load
-    from .progress import console
-
-    console.stderr = arguments.json
-    detector = load(arguments.model)
-    outside = {}
-    for text in arguments.ood:
-        name, equals, path = text.partition("=")
-        if not equals or not name or not path:
-            raise ValueError(f"--ood {text}: write NAME=DATA")
-        outside[name] = _open_for(detector, Path(path))
-    inside = _open_for(detector, arguments.id)
-    known = np.concatenate(list(_scored(detector, inside, "normal")))
-    found = {
-        name: intervals(known, np.concatenate(list(_scored(detector, source, name))))
-        for name, source in outside.items()
-    }
-    if arguments.json:
-        _print({n: {k: v._asdict() for k, v in f.items()} for n, f in found.items()})
-        return
-    table = Table(title=f"{arguments.id.name} against …, per cent with 95 % intervals")
-    for heading in (
-        "outliers",
-        "FPR95",
-        "AUROC",
-        "AUPR, normal positive",
-        "AUPR, outliers positive",
-    ):
-        table.add_column(heading)
-    for name, figures in found.items():
-        cells = (
-            f"{100 * v.value:.2f} ({100 * v.low:.2f} to {100 * v.high:.2f})"
-            for v in figures.values()
-        )
-        table.add_row(name, *cells)
-    console.print(table)
-
-
-def _export(arguments: argparse.Namespace) -> None:
-    from .export import to_onnx
-    from .modelfile import load
-    from .progress import console
-
-    to_onnx(load(arguments.model), arguments.onnx)
-    console.print(f"{arguments.onnx}: input x, outputs score and p_value", soft_wrap=True)
-
-
-def _info(arguments: argparse.Namespace) -> None:
-    from rich.markdown import Markdown
-
-    from .modelfile import describe
-    from .progress import console
-
-    about, text = describe(arguments.model)
-    if arguments.json:
-        _print(about)
-    else:
-        console.print(Markdown(text))
-
-
-def _compare(arguments: argparse.Namespace) -> None:
-    from functools import partial
-
-    from . import compare
-    from .detector import EnergyDetector
-    from .files import whole_file
-    from .progress import console
-    from .sources import open_source
-
-    if arguments.seeds < 1:
-        raise ValueError(f"--seeds {arguments.seeds} must be at least 1")
-    problems: Any = compare.standard_problems
-    if arguments.data is not None:
-        source = open_source(arguments.data, drop=arguments.drop)
-        if len(source.event_shape) > 1:
-            raise ValueError(f"{arguments.data} holds images; compare takes a table")
-        problems = partial(compare.user_problem, source.read())
-    if missing := compare.left_out():
-        console.print(missing)
-    ours = {"EnergyDetector": lambda seed: EnergyDetector(random_state=seed)}
-    results = []
-    for result in compare.compare(problems, ours | compare.classical(), range(arguments.seeds)):
-        results.append(result)
-        console.print(f"{result.problem}, {result.detector}: AUROC {100 * result.auroc:.1f}")
-    with whole_file(arguments.out / "compare.json") as file:
-        file.write(json.dumps(compare.rows(results), indent=1).encode())
-    with whole_file(arguments.out / "compare.md") as file:
-        file.write(compare.markdown(results).encode())
-    console.print(compare.table(results))
-    console.print(f"Figures: {arguments.out}/")
-
-
-def _print(value: Any) -> None:
-    json.dump(value, sys.stdout, indent=1)
-    sys.stdout.write("\n")
+    repeatable = isinstance(action.default, list)
+    wanted = TOML_TYPES.get(str(action.metavar), (str,))
+    for one in value if repeatable and isinstance(value, list) else [value]:
+        if isinstance(one, bool) or not isinstance(one, wanted):
+            names = {int: "a whole number", float: "a number", str: "text"}
+            several = ", or a list of such" if repeatable else ""
+            raise ValueError(f"{what} = {one!r} should be {names[wanted[-1]]}{several}")
+        if action.choices is not None and one not in action.choices:
+            raise ValueError(f"{what} = {one!r} should be one of {', '.join(action.choices)}")
+        try:
+            if callable(action.type):
+                action.type(str(one))
+        except argparse.ArgumentTypeError as error:
+            raise ValueError(f"{what}: {error}") from error
+        yield one

@@ -57,6 +57,7 @@ class EnergyDetector(OutlierMixin, BaseEstimator):  # type: ignore[misc]
         offset_: The score below which points are called outliers.
         calibration_scores_: In ascending order.
         curve_: Held-out log-likelihood over the updates, in scaled units.
+        log_normaliser_: What makes minus the energy a log-density.
         scorer_: The model, as a torch module.
         n_features_in_: Numbers in a point.
         event_shape_: Shape of a point, channels first.
@@ -134,7 +135,7 @@ class EnergyDetector(OutlierMixin, BaseEstimator):  # type: ignore[misc]
 
     @property
     def log_normaliser_(self) -> float:
-        """What was subtracted from minus the energy to make it a log-density."""
+        """log Z in the data's units, estimated once; zero where there is no reference."""
         return self.scorer_.log_normaliser.item()
 
     def decision_function(self, X: ArrayLike) -> Values:
@@ -192,7 +193,6 @@ class EnergyDetector(OutlierMixin, BaseEstimator):  # type: ignore[misc]
         if reset:
             self.event_shape_ = event
             self.of_bytes_ = len(event) == 3 and array.dtype == np.uint8
-            self.of_bytes_ = array.dtype == np.uint8
             self.n_features_in_ = math.prod(event)
         elif event != self.event_shape_:
             raise ValueError(

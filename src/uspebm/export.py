@@ -1,14 +1,18 @@
 """A detector as an ONNX graph: the user's own numbers in, score and p-value out."""
 
+import json
 import logging
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from .detector import EnergyDetector
-from .files import whole_file
+from .files import check_writable, whole_file
 from .scorer import Scorer
 
 OPSET = 18
@@ -40,20 +44,18 @@ class Deployed(nn.Module):
 def to_onnx(detector: EnergyDetector, path: Path | str) -> None:
     """Write ``detector`` to an ONNX file with input ``x`` and outputs ``score`` and ``p_value``.
 
-    Any number of rows; columns in the order they were fitted in, which the file's metadata names.
+    Any number of rows, as float64, or bytes for images that were; columns in the order they were
+    fitted in. The file's metadata tells, in JSON: ``uspebm.columns`` (if they have names),
+    ``uspebm.event_shape`` and ``uspebm.threshold``, below which scores are outliers'.
     """
-    try:
-        import onnxscript  # noqa: F401  what torch's exporter needs
-    except ImportError as error:
-        raise ValueError("export needs onnxscript: pip install 'uspebm[onnx]'") from error
+    path = Path(path)
+    check_onnx(path)
+    check_is_fitted(detector)
     calibration = torch.from_numpy(detector.calibration_scores_)
     deployed = Deployed(detector.scorer_, calibration, detector.of_bytes_).eval()
     dtype = torch.uint8 if detector.of_bytes_ else torch.float64
     example = torch.zeros(2, *detector.event_shape_, dtype=dtype)
-    with warnings.catch_warnings():
-        # About the exporter's own insides; nothing a user could act on.
-        warnings.simplefilter("ignore")
-        logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+    with _quiet():
         program = torch.onnx.export(
             deployed,
             (example,),
@@ -68,11 +70,40 @@ def to_onnx(detector: EnergyDetector, path: Path | str) -> None:
         raise RuntimeError("torch's exporter returned nothing")
     model = program.model_proto
     names = getattr(detector, "feature_names_in_", None)
-    about = {"event_shape": str(list(detector.event_shape_)), "uspebm": "score, p_value"}
-    if names is not None:
-        about["columns"] = ", ".join(map(str, names))
+    about: dict[str, object] = {
+        "event_shape": detector.event_shape_,
+        "threshold": detector.offset_,
+        "columns": None if names is None else [str(name) for name in names],
+    }
     for key, value in about.items():
-        entry = model.metadata_props.add()
-        entry.key, entry.value = key, value
-    with whole_file(Path(path)) as file:
+        if value is not None:
+            entry = model.metadata_props.add()
+            entry.key, entry.value = f"uspebm.{key}", json.dumps(value, ensure_ascii=False)
+    with whole_file(path) as file:
         file.write(model.SerializeToString())
+
+
+def check_onnx(path: Path) -> None:
+    """An error if there is no exporter, or ``path`` cannot be written: before any work."""
+    try:
+        import onnx  # noqa: F401
+        import onnxscript  # noqa: F401  what torch's exporter needs
+    except ImportError as error:
+        raise ValueError("export needs onnx and onnxscript: pip install 'uspebm[onnx]'") from error
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder: name a file")
+    check_writable(path)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without what the exporter says of its own insides: nothing a user could act on."""
+    logger = logging.getLogger("torch.onnx")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(before)

@@ -168,7 +168,7 @@ def _updates(
     return state, fit(
         state,
         phase,
-        _smoothed(train, energy.reference, seed),
+        _smoothed(train, energy.reference, generator(seed, "smoothing", "train")),
         batch_size=min(recipe.batch_size, len(train)),
         steps=recipe.max_updates,
     )
@@ -182,7 +182,7 @@ def _held_out(
     Minus infinity where hardly a draw counts: nobody knows log Z there. NaN without points.
     """
     draws = reference.sample(DRAWS, generator(seed, "stopping")).split(ROWS)
-    points = _smoothed(points, reference, seed)
+    points = _smoothed(points, reference, generator(seed, "smoothing", "stopping"))
     plain = reference.log_prob(points).mean().item()
 
     @torch.no_grad()
@@ -198,7 +198,7 @@ def _held_out(
     return look
 
 
-def _smoothed(x: Tensor, reference: KernelReference, seed: int) -> Tensor:
+def _smoothed(x: Tensor, reference: KernelReference, draws: torch.Generator) -> Tensor:
     """Images with noise of the reference's own bandwidth; tables as they are.
 
     Pixels are whole numbers, many of them equal in all images: no density is sharp enough for them,
@@ -206,7 +206,7 @@ def _smoothed(x: Tensor, reference: KernelReference, seed: int) -> Tensor:
     """
     if x.dim() == 2:
         return x
-    noise = torch.randn(x.shape, generator=generator(seed, "smoothing"), dtype=x.dtype)
+    noise = torch.randn(x.shape, generator=draws, dtype=x.dtype)
     return x + reference.bandwidth.to(x.dtype) * noise
 
 

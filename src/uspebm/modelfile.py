@@ -1,13 +1,14 @@
 """A detector as a folder: weights, settings, calibration scores, and a card for people to read.
 
-``weights.safetensors`` holds numbers, ``model.json`` says what they are, ``README.md`` is the card,
-``curve.png`` its picture. Reading them runs no code from the folder; a network of the user's own is
-not stored, only its weights, and has to be given again.
+``weights.safetensors`` holds numbers, ``model.json`` says what they are and what their checksum is,
+``README.md`` is the card, ``curve.png`` its picture. Reading them runs no code from the folder; a
+network of the user's own is not stored, only its weights, and has to be given again.
 """
 
+import copy
+import hashlib
 import json
 import math
-import os
 from importlib.resources import files as package_files
 from pathlib import Path
 from typing import Any
@@ -22,13 +23,14 @@ from torch import Tensor, nn
 from .card import card, draw_curve
 from .detector import EnergyDetector
 from .energies import MLP, Conv
-from .files import whole_folder
+from .files import check_writable, whole_folder
 from .learning import Look
 from .reference import KernelReference, TiltedEnergy
 from .scaling import Scaling
 from .scorer import Scorer
 
 FORMAT = 1
+WEIGHTS, ABOUT, CARD, CURVE = "weights.safetensors", "model.json", "README.md", "curve.png"
 NETWORKS: dict[str, type[nn.Module]] = {"MLP": MLP, "Conv": Conv}
 OWN = "own"
 """The kind of a network that is not the package's."""
@@ -38,35 +40,48 @@ class ModelFileError(ValueError):
     """A folder is no model, a damaged one, or one of a later version."""
 
 
-def save(detector: EnergyDetector, folder: Path | str, title: str = "Energy-based model") -> None:
-    """Write a fitted detector to ``folder``, whole or not at all; a model there is replaced."""
+def save(
+    detector: EnergyDetector,
+    folder: Path | str,
+    title: str = "Energy-based model",
+    data: str | None = None,
+) -> None:
+    """Write a fitted detector to ``folder``, whole or not at all; a model there is replaced.
+
+    ``title`` and what ``data`` it was fitted to, if that is told, are for the card.
+    """
     folder = Path(folder)
     if not hasattr(detector, "scorer_"):
         raise NotFittedError("this detector is not fitted yet: call fit, then save it")
     check_place(folder)
     tensors = {name: t.contiguous() for name, t in detector.scorer_.state_dict().items()}
     tensors["calibration_scores"] = torch.from_numpy(detector.calibration_scores_)
-    about = _about(detector)
-    with whole_folder(folder) as unfinished:
+    weights = safetensors.torch.save(tensors)
+    about = _about(detector) | {"sha256": hashlib.sha256(weights).hexdigest()}
+    with whole_folder(folder) as filling:
         # As bytes: the library's own writing leaves files that only their owner may read.
-        (unfinished / "weights.safetensors").write_bytes(safetensors.torch.save(tensors))
-        (unfinished / "model.json").write_text(json.dumps(about, indent=1), encoding="utf-8")
-        (unfinished / "README.md").write_text(card(detector, title), encoding="utf-8")
-        if len(detector.curve_) > 1:
-            draw_curve(detector.curve_, unfinished / "curve.png")
+        (filling / WEIGHTS).write_bytes(weights)
+        (filling / ABOUT).write_text(json.dumps(about, indent=1, allow_nan=False), encoding="utf-8")
+        drawn = draw_curve(detector.curve_, filling / CURVE)
+        (filling / CARD).write_text(card(detector, title, data, drawn), encoding="utf-8")
 
 
 def check_place(folder: Path) -> None:
     """Whether a model may be written to ``folder``: before the work, and again after it."""
-    if folder.is_file():
+    if folder.is_dir():
+        found = {entry.name for entry in folder.iterdir()}
+        if found and not found >= {WEIGHTS, ABOUT}:
+            raise ModelFileError(
+                f"{folder} exists and is no model: choose another folder, or empty it"
+            )
+        if others := sorted(found - {WEIGHTS, ABOUT, CARD, CURVE}):
+            raise ModelFileError(
+                f"{folder} is a model that would be replaced, but also holds {others[0]!r}: choose "
+                "another folder, or move that"
+            )
+    elif folder.exists():
         raise ModelFileError(f"{folder} is a file: choose a folder")
-    if folder.is_dir() and any(folder.iterdir()) and not (folder / "model.json").exists():
-        raise ModelFileError(f"{folder} exists and is no model: choose another folder, or empty it")
-    place = folder.absolute()
-    while not place.exists():
-        place = place.parent
-    if not os.access(place, os.W_OK):
-        raise PermissionError(f"{folder} cannot be written: no permission in {place}")
+    check_writable(folder.resolve())
 
 
 def describe(model: Path | str) -> tuple[dict[str, Any], str]:
@@ -74,29 +89,42 @@ def describe(model: Path | str) -> tuple[dict[str, Any], str]:
     folder = _folder(model)
     about = _read_about(folder)
     try:
-        return about, (folder / "README.md").read_text(encoding="utf-8")
+        return about, (folder / CARD).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ModelFileError(f"{folder}: README.md cannot be read: {error}") from error
+        raise ModelFileError(f"{folder}: {CARD} cannot be read: {error}") from error
 
 
 def load(model: Path | str, network: nn.Module | None = None) -> EnergyDetector:
     """The detector in a folder, or one that comes with the package, such as ``"fashion-mnist"``.
 
-    ``network`` is needed for a model that was fitted with a network of the user's own.
+    ``network`` is needed for a model that was fitted with a network of the user's own: one that is
+    built alike, whatever its weights. It is copied.
     """
     folder = _folder(model)
     about = _read_about(folder)
     try:
-        tensors = safetensors.torch.load_file(folder / "weights.safetensors")
+        content = (folder / WEIGHTS).read_bytes()
+        tensors = safetensors.torch.load(content)
     except (OSError, safetensors.SafetensorError) as error:
-        raise ModelFileError(f"{folder}: weights.safetensors cannot be read: {error}") from error
-    try:
-        return _rebuilt(about, tensors, network)
-    except (KeyError, TypeError, RuntimeError, AttributeError) as error:
-        reason = " ".join(str(error).split())[:200]
+        raise ModelFileError(f"{folder}: {WEIGHTS} cannot be read: {error}") from error
+    if hashlib.sha256(content).hexdigest() != about.get("sha256"):
         raise ModelFileError(
-            f"{folder}: model.json and weights.safetensors do not fit together ({reason})"
-        ) from error
+            f"{folder}: {WEIGHTS} is damaged or another model's: its checksum is not the one in "
+            f"{ABOUT}"
+        )
+    try:
+        with torch.random.fork_rng(devices=[]):  # a new network draws weights
+            return _rebuilt(about, tensors, network)
+    except ModelFileError as error:
+        raise ModelFileError(f"{folder}: {error}") from error
+    # What a wrong JSON value leads to depends on the value.
+    except (LookupError, TypeError, ValueError, ArithmeticError, RuntimeError, AttributeError) as e:
+        reason = " ".join(str(e).split())[:200]
+        other = "" if network is None else ", or network is another one"
+        raise ModelFileError(
+            f"{folder}: {ABOUT} and {WEIGHTS} do not fit together{other} "
+            f"({type(e).__name__}: {reason})"
+        ) from e
 
 
 def pretrained() -> list[str]:
@@ -114,9 +142,9 @@ def _folder(model: Path | str) -> Path:
         return folder
     if str(model) in pretrained():
         return _shipped() / str(model)
+    known = ", ".join(pretrained()) or "none so far"
     raise ModelFileError(
-        f"{model} is no model's folder, and none of the models that come with the package: "
-        f"{', '.join(pretrained())}"
+        f"{model} is no model's folder, nor the name of a model of the package ({known})"
     )
 
 
@@ -124,7 +152,7 @@ def _about(detector: EnergyDetector) -> dict[str, Any]:
     network = detector.scorer_.energy.network
     kind = type(network).__name__
     known = NETWORKS.get(kind) is type(network)
-    settings = {k: v for k, v in detector.get_params(deep=False).items() if k != "network"}
+    settings = {k: _plain(v) for k, v in detector.get_params(deep=False).items() if k != "network"}
     if not isinstance(settings["random_state"], int | None):
         settings["random_state"] = None
     names = getattr(detector, "feature_names_in_", None)
@@ -133,22 +161,35 @@ def _about(detector: EnergyDetector) -> dict[str, Any]:
         "event_shape": list(detector.event_shape_),
         "columns": None if names is None else [str(name) for name in names],
         "network": {"kind": kind, "settings": network.settings} if known else {"kind": OWN},
+        "network_given": detector.network is not None,
         "reference": detector.scorer_.energy.reference is not None,
-        "of_bytes": detector.of_bytes_,
+        "of_bytes": bool(detector.of_bytes_),
         "settings": settings,
-        "offset": detector.offset_,
-        "curve": [list(look) for look in detector.curve_],
+        "offset": _in_json(detector.offset_),
+        "curve": [[look.update, _in_json(look.log_likelihood)] for look in detector.curve_],
     }
+
+
+def _plain(value: Any) -> Any:
+    """A number of numpy's as one of Python's."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _in_json(value: float) -> float | str:
+    """JSON has neither infinity nor NaN; as text, ``float`` reads them."""
+    return value if math.isfinite(value) else str(value)
 
 
 def _read_about(folder: Path) -> dict[str, Any]:
     try:
-        about = json.loads((folder / "model.json").read_text(encoding="utf-8"))
+        about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
         version = int(about["format"])
     except FileNotFoundError as error:
-        raise ModelFileError(f"{folder} is no model folder: it has no model.json") from error
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ModelFileError(f"{folder}: model.json cannot be read: {error}") from error
+        raise ModelFileError(f"{folder} is no model's folder: it has no {ABOUT}") from error
+    except KeyError as error:
+        raise ModelFileError(f"{folder} is no model's folder: {ABOUT} has no 'format'") from error
+    except (OSError, ValueError, TypeError, RecursionError) as error:
+        raise ModelFileError(f"{folder}: {ABOUT} cannot be read: {error}") from error
     if version > FORMAT:
         raise ModelFileError(
             f"{folder} is of format {version}; this version of uspebm reads formats up to {FORMAT}:"
@@ -161,21 +202,29 @@ def _rebuilt(
     about: dict[str, Any], tensors: dict[str, Tensor], network: nn.Module | None
 ) -> EnergyDetector:
     event = tuple(about["event_shape"])
-    if about["network"]["kind"] == OWN:
-        if network is None:
-            raise ModelFileError(
-                "this model has a network of its maker's own: give it as load(..., network=...)"
-            )
-    elif network is None:
-        network = NETWORKS[about["network"]["kind"]](event, **about["network"]["settings"])
+    given = network
+    if network is not None:
+        network = copy.deepcopy(network)
+    elif about["network"]["kind"] == OWN:
+        raise ModelFileError(
+            "this model has a network of its maker's own: give it as load(..., network=...)"
+        )
+    else:
+        network = _network(about)
+        given = _network(about) if about["network_given"] else None
     reference = None
     if about["reference"]:
         reference = KernelReference(tensors["energy.reference.centres"], 1.0)
     scaling = Scaling(tensors["scaling.shift"], tensors["scaling.factor"])
     scorer = Scorer(scaling, TiltedEnergy(network, reference))
     scores = tensors.pop("calibration_scores")
+    for name, tensor in scorer.state_dict().items():
+        if name in tensors and tensors[name].dtype != tensor.dtype:
+            raise TypeError(f"{name} is of {tensors[name].dtype}, not {tensor.dtype}")
     scorer.load_state_dict(tensors)
-    detector = EnergyDetector(**about["settings"])
+    if tuple(scaling.shift.shape) != event:
+        raise ValueError(f"event_shape {event} is not that of the weights")
+    detector = EnergyDetector(network=given, **about["settings"])
     detector.scorer_ = scorer.eval()
     detector.calibration_scores_ = scores.numpy()
     detector.offset_ = float(about["offset"])
@@ -186,3 +235,7 @@ def _rebuilt(
     if about["columns"] is not None:
         detector.feature_names_in_ = np.array(about["columns"], dtype=object)
     return detector
+
+
+def _network(about: dict[str, Any]) -> nn.Module:
+    return NETWORKS[about["network"]["kind"]](about["event_shape"], **about["network"]["settings"])

@@ -135,8 +135,8 @@ def likeliest_bandwidth(points: Tensor) -> tuple[float, float]:
         exponent = -0.5 * squared / torch.exp(2 * log_width)
         return torch.logsumexp(exponent, 1).mean() - d * log_width - normaliser
 
-    # Between neighbours in d dimensions there are sqrt(d) bandwidths, or fewer than ten of them;
-    # a bandwidth wider than all of the points would tell nothing.
+    # From a tenth of what lies between neighbours, of which d dimensions have sqrt(d) bandwidths,
+    # to twice the spread of all points.
     nearest = squared.min(1).values.mean()
     farthest = squared[squared < math.inf].mean()
     low, high = (0.5 * torch.log(edge / d) for edge in (nearest / 100, 4 * farthest))

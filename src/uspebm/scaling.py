@@ -72,37 +72,47 @@ def of_table(x: Tensor) -> Scaling:
     single = 1 / _unit((x - mean).square().mean(0).sqrt(), x.abs().amax(0))
     z = (x[:ROWS] - mean) * single
     best = torch.eye(z.shape[1], dtype=torch.float64)
-    if len(z) > NEIGHBOURS and z.shape[1] > 1:
-        best = _likeliest_whitener(z)
+    if z.shape[1] > 1:
+        best = _whitener(_between_neighbours(z), _likeliest_shrinkage(z))
     spread = (z @ best).square().mean().sqrt()
     return Scaling(mean, torch.diag(single) @ best / _unit(spread))
 
 
-def _likeliest_whitener(z: Tensor) -> Tensor:
-    covariance = _between_neighbours(z)
-    best, likelihood = torch.eye(z.shape[1], dtype=torch.float64), -math.inf
-    for shrinkage in SHRINKAGES:
+def _likeliest_shrinkage(z: Tensor) -> float:
+    """The one under which half of the points is likeliest, whitened by the other half."""
+    known, held_back = z.tensor_split(2)
+    covariance = _between_neighbours(known)
+
+    def likelihood(shrinkage: float) -> float:
         whitener = _whitener(covariance, shrinkage)
-        found = likeliest_bandwidth(z @ whitener)[1] + torch.linalg.slogdet(whitener)[1].item()
-        if found > likelihood:
-            best, likelihood = whitener, found
-    return best
+        found = likeliest_bandwidth(held_back @ whitener)[1]
+        return found + float(torch.linalg.slogdet(whitener)[1])
 
-
-def _between_neighbours(z: Tensor) -> Tensor:
-    """Covariance of the differences between points and their nearest, equal ones left out."""
-    nearest = distances_to_others(z, z).topk(NEIGHBOURS, largest=False)
-    differences = (z[:, None] - z[nearest.indices])[nearest.values < math.inf]
-    return differences.T @ differences / max(1, len(differences))
+    return max(SHRINKAGES, key=likelihood)
 
 
 def _whitener(covariance: Tensor, shrinkage: float) -> Tensor:
-    d = len(covariance)
-    unit = torch.eye(d, dtype=torch.float64)
-    shrunk = (1 - shrinkage) * covariance / _unit(covariance.trace() / d) + shrinkage * unit
+    unit = torch.eye(len(covariance), dtype=torch.float64)
+    shrunk = (1 - shrinkage) * covariance + shrinkage * unit
     root = torch.linalg.cholesky(shrunk)
     whitener: Tensor = torch.linalg.solve_triangular(root, unit, upper=False).T
     return whitener
+
+
+def _between_neighbours(z: Tensor) -> Tensor:
+    """Covariance of the differences between points and their nearest, of mean variance one.
+
+    Of different points: where values are rounded or counted, the nearest of all are often equal,
+    and the nearest of the others differ in one column, always the same.
+    """
+    d = z.shape[1]
+    z = z.unique(dim=0)
+    if len(z) <= NEIGHBOURS:
+        return torch.eye(d, dtype=torch.float64)
+    nearest = distances_to_others(z, z).topk(NEIGHBOURS, largest=False)
+    differences = (z[:, None] - z[nearest.indices])[nearest.values < math.inf]
+    covariance = differences.T @ differences
+    return covariance * d / _unit(covariance.trace())
 
 
 def _unit(spread: Tensor, size: Tensor | float = 0.0) -> Tensor:

@@ -38,6 +38,8 @@ class Scorer(nn.Module):
     @torch.no_grad()
     def in_parts(self, x: Tensor) -> Tensor:
         """The same, for as many points as there are."""
-        if not len(x):
-            return torch.empty(0, dtype=torch.float64)
-        return torch.cat([self(part) for part in x.split(ROWS)])
+        # Filled in place: small results kept between large temporaries would hold the memory.
+        scores = torch.empty(len(x), dtype=torch.float64)
+        for begin in range(0, len(x), ROWS):
+            scores[begin : begin + ROWS] = self(x[begin : begin + ROWS])
+        return scores

@@ -4,7 +4,7 @@ import csv
 import io
 import json
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -39,6 +39,17 @@ class Sink:
         self._append(columns)
 
 
+def check_sink(path: Path, names: Sequence[str] = ()) -> None:
+    """An error if ``path`` cannot be a file of scores, of columns with these ``names``."""
+    ending = path.suffix.lower()
+    if ending not in FORMATS:
+        raise ValueError(f"{path}: scores are written to files ending in {', '.join(FORMATS)}")
+    if ending == ".npy" and len(names) > 1:
+        raise ValueError(f"{path}: .npy holds one column, not {', '.join(names)}; use .npz")
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder: name a file")
+
+
 @contextmanager
 def open_sink(path: Path) -> Iterator[Sink]:
     """A file of scores to write, of the kind that ``path``'s ending tells.
@@ -47,12 +58,8 @@ def open_sink(path: Path) -> Iterator[Sink]:
     remains. ``.csv``, ``.jsonl`` and ``.parquet`` files are written chunk by chunk; ``.npy`` (a
     single column) and ``.npz`` files at the end, from memory. Floats keep all of their digits.
     """
-    ending = path.suffix.lower()
-    if ending not in FORMATS:
-        raise ValueError(f"{path}: scores are written to files ending in {', '.join(FORMATS)}")
-    if path.is_dir():
-        raise IsADirectoryError(f"{path} is a folder: name a file")
-    with whole_file(path) as file, FORMATS[ending](file, path) as append:
+    check_sink(path)
+    with whole_file(path) as file, FORMATS[path.suffix.lower()](file, path) as append:
         sink = Sink(path, append)
         yield sink
         if not sink.names:
@@ -105,8 +112,7 @@ def _npy(file: BinaryIO, path: Path) -> Iterator[Append]:
     chunks: list[NDArray[Any]] = []
 
     def append(columns: Columns) -> None:
-        if len(columns) > 1:
-            raise ValueError(f"{path}: .npy holds one column, not {', '.join(columns)}; use .npz")
+        check_sink(path, tuple(columns))
         chunks.extend(columns.values())
 
     yield append

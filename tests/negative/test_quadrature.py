@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from uspebm import Box, GaussianMixture, Importance, Nodes, RiemannGrid
+from uspebm import Box, Gaussian, GaussianMixture, Importance, Nodes, RiemannGrid
 from uspebm.randomness import generator
 
 BOX = Box(-1.0, 1.0, (2,))
@@ -40,6 +40,38 @@ def test_importance_weights_integrate() -> None:
     ):
         with pytest.raises(AssertionError):
             assert_integrates(mutant, mutant.x[:, 1].square(), exact)
+
+
+SHIFT = torch.tensor([0.6, -0.3], dtype=torch.float64)
+
+
+def assert_partition_function(log_weight: Tensor) -> None:
+    """E_r[e^{b·x}] = e^{|b|²/2}, without bias; five standard errors, from the exact variance."""
+    size = SHIFT.square().sum().item()
+    variance = math.exp(2 * size) - math.exp(size)
+    error = log_weight.exp().mean().item() - math.exp(size / 2)
+    assert abs(error) < 5 * math.sqrt(variance / len(log_weight))
+
+
+def test_draws_from_a_gaussian_stand_for_a_tilted_one() -> None:
+    """r = N(0, 1) tilted by E = −b·x is N(b, 1)."""
+    reference = Gaussian((0.0, 0.0))
+    nodes = nodes_of(Importance(reference, 200_000), lambda x: -(x @ SHIFT))
+    assert_partition_function(nodes.log_weight)
+    for k in range(2):
+        assert_integrates(nodes, nodes.x[:, k], SHIFT[k].item())
+        assert_integrates(nodes, nodes.x[:, k].square(), 1 + SHIFT[k].item() ** 2)
+    mutants = (
+        nodes.log_weight + reference.log_prob(nodes.x),  # the reference counted twice
+        1.05 * nodes.log_weight,
+        -nodes.log_weight,
+    )
+    for mutant in mutants[:2]:
+        with pytest.raises(AssertionError):
+            assert_partition_function(mutant)
+    for mutant in mutants:
+        with pytest.raises(AssertionError):
+            assert_integrates(nodes._replace(log_weight=mutant), nodes.x[:, 0], SHIFT[0].item())
 
 
 def assert_second_order(mean_error: object) -> None:

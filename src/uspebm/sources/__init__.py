@@ -8,10 +8,10 @@ import numpy as np
 from ..checks import at_least
 from .arrays import ArrayFile
 from .images import ImageFolder
-from .source import READ_ROWS, Rows, Source
+from .source import Rows, Source, at_a_time
 from .tables import CSVFile, ParquetFile
 
-__all__ = ["Source", "open_source", "some_rows"]
+__all__ = ["Source", "is_table", "open_source", "some_rows"]
 
 CSV = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 PARQUET = (".parquet",)
@@ -31,10 +31,8 @@ def open_source(
     if path.is_file() and not path.stat().st_size:
         raise ValueError(f"{path} is empty")
     name = path.name.lower() + ("/" if path.is_dir() else "")
-    if name.endswith(CSV):
-        return CSVFile(path, columns, drop)
-    if name.endswith(PARQUET):
-        return ParquetFile(path, columns, drop)
+    if is_table(path):
+        return (CSVFile if name.endswith(CSV) else ParquetFile)(path, columns, drop)
     if not name.endswith((*ARRAYS, "/")):
         raise ValueError(
             f"{path} is of no known kind: a folder of images is read, and names ending in "
@@ -45,6 +43,11 @@ def open_source(
     return ImageFolder(path) if path.is_dir() else ArrayFile(path)
 
 
+def is_table(path: Path) -> bool:
+    """Whether the columns at ``path`` have names."""
+    return path.name.lower().endswith((*CSV, *PARQUET)) and not path.is_dir()
+
+
 def some_rows(source: Source, limit: int, seed: int) -> Rows:
     """All rows, or ``limit`` of them drawn at random, in the source's order and in bounded memory.
 
@@ -53,7 +56,7 @@ def some_rows(source: Source, limit: int, seed: int) -> Rows:
     at_least(1, limit=limit)
     draws = np.random.default_rng(seed)
     kept, keys = None, np.empty(0)
-    for chunk in source.chunks(min(limit, READ_ROWS)):
+    for chunk in source.chunks(at_a_time(source.event_shape)):
         kept = chunk if kept is None else np.concatenate([kept, chunk])
         keys = np.concatenate([keys, draws.random(len(chunk))])
         if len(keys) > limit:

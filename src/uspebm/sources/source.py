@@ -1,5 +1,6 @@
 """What all kinds of data files are read through."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from ..checks import at_least
 Rows = NDArray[Any]
 
 READ_ROWS = 65_536  # taken at a time where everything is wanted
+READ_BYTES = 1 << 25  # and as many as these hold as float64, where memory should be bounded
 
 
 class Source(ABC):
@@ -56,6 +58,11 @@ def _regrouped(blocks: Iterable[Rows], size: int) -> Iterator[Rows]:
         held += len(block) - begin
     if held:
         yield np.concatenate(parts)
+
+
+def at_a_time(event_shape: tuple[int, ...], most: int = READ_ROWS) -> int:
+    """How many rows of a shape to hold in memory: fewer of large images."""
+    return max(1, min(most, READ_BYTES // (8 * math.prod(event_shape))))
 
 
 def refuse_rows(path: Path, bad: NDArray[np.bool_], before: int, what: str, row: str) -> None:

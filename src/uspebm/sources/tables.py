@@ -113,8 +113,8 @@ class CSVFile(Source):
             wanted = "true or false" if kind == "bool" else "a number"
             return (
                 f"column {self._names[int(column)]!r} holds {shown(value)} in data row "
-                f"{int(row) - self._header}, not {wanted}; leave the column out, or put "
-                "numbers in it"
+                f"{int(row) - self._header}, not {wanted}; leave the column out "
+                f"(--drop {self._names[int(column)]!r}), or put numbers in it"
             )
         if found := WRONG_LENGTH.search(str(error)):
             row, expected, got = map(int, found.groups())
@@ -143,7 +143,7 @@ class ParquetFile(Source):
             if not _is_numeric(kind):
                 raise ValueError(
                     f"{path}: column {name!r} holds {kind}, such as {shown(self._example(name))}, "
-                    "not numbers; leave the column out, or put numbers in it"
+                    f"not numbers; leave the column out (--drop {name!r}), or put numbers in it"
                 )
         single = all(pa.types.is_floating(kind) and kind.bit_width <= 32 for kind in types)
         self._type = np.float32 if single else np.float64

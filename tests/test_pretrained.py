@@ -1,0 +1,42 @@
+"""The models that come with the package give the figures that RESULTS.md reports for them."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from uspebm import load
+from uspebm.datasets import fashion_mnist, ood, scaled
+from uspebm.metrics import fpr_at_tpr
+from uspebm.modelfile import pretrained
+
+TABLE = Path(__file__).parents[1] / "docs" / "table1.json"
+BYTES = np.random.default_rng(0).integers(0, 256, (5, 28, 28), dtype=np.uint8)
+
+
+@pytest.mark.parametrize("name", pretrained(), ids=pretrained())
+def test_bytes_and_scaled_images_score_alike(name: str) -> None:
+    model = load(name)
+    scores = model.score_samples(BYTES)
+    assert scores.shape == (5,)
+    np.testing.assert_allclose(model.score_samples(BYTES / 127.5 - 1), scores, atol=1e-5)
+    np.testing.assert_allclose(model.score_samples(BYTES[:, None] / 127.5 - 1), scores, atol=1e-5)
+
+
+def test_noise_is_an_outlier() -> None:
+    assert (load("fashion-mnist").predict(BYTES, false_alarm_rate=0.01) == -1).all()
+
+
+def test_a_cell_of_table_1() -> None:
+    try:
+        inside, outside = fashion_mnist("test").numpy(), ood("MNIST")
+    except ValueError as error:
+        pytest.skip(f"needs the image sets: {error}")
+    model = load("fashion-mnist")
+    found = fpr_at_tpr(model.score_samples(inside), model.score_samples(outside))
+    reported = json.loads(TABLE.read_text())["rows"]["crowded-PS-USP"]["MNIST"][0]["fpr95"]
+    assert found == pytest.approx(reported, abs=2e-4)  # a rounding may move an image or two
+    calls = model.predict(scaled(fashion_mnist("test")), false_alarm_rate=0.05)
+    # 2,500 calibration and 10,000 test images: a standard error of 0.5 points.
+    assert (calls == -1).mean() == pytest.approx(0.05, abs=0.015)
