@@ -47,10 +47,12 @@ class KernelReference(nn.Module):
 
     def log_prob(self, x: Tensor) -> Tensor:
         """Log-densities ``(N,)``."""
-        squared = squared_distances(x, self.centres)
         count, d = len(self.centres), self.centres[0].numel()
         normaliser = math.log(count) + d * self.bandwidth.log() + 0.5 * d * math.log(2 * math.pi)
-        return torch.logsumexp(-0.5 * squared / self.bandwidth.square(), 1) - normaliser
+        a, b = (points.flatten(1).double() / self.bandwidth for points in (x, self.centres))
+        # −‖a − b‖² / 2 but for a's own part, which is the same for every b: three passes less.
+        exponent = torch.addmm(-0.5 * b.square().sum(1), a, b.T)
+        return torch.logsumexp(exponent, 1) - 0.5 * a.square().sum(1) - normaliser
 
     def forward(self, x: Tensor) -> Tensor:
         """Energies ``(N,)``."""

@@ -11,6 +11,7 @@ from uspebm import datasets
 from uspebm.cli import main
 from uspebm.experiments import baselines, fashion, table1
 from uspebm.metrics import Detection, detection
+from uspebm.modelfile import load as load_model
 from uspebm.randomness import generator
 
 SIZES = {"fashion-mnist/train": 60_000}
@@ -42,11 +43,12 @@ def test_the_table_and_the_figure_run_and_go_on(
     written = (folder / "table1.md").read_text()
     assert "| PS-USP (paper) | 2.18 | 1.84 | 7.04 | 0.97 | 0.0 |" in written
     assert len(fashion.snapshots(folder, "SRLMC", 1)) == fashion.SNAPSHOTS - 2  # 6, 7, 8 of 8
+    assert load_model(folder / "models" / "SRLMC-1").method == "srlmc"
     capsys.readouterr()
     # The figure takes the table's models, and the proxies' command their snapshots.
     assert main(["reproduce", "fig5", *command]) == 0
     assert "resuming at update 8" in capsys.readouterr().out
-    for name in ("fig5", "scores-mnist", "scores-noise"):
+    for name in ("points-srlmc", "srlmc/scores-mnist", "crowded-ps-usp/scores-noise"):
         assert (tmp_path / "smoke" / "fig5" / f"{name}.png").stat().st_size > 5_000
     assert main(["proxies", *map(str, fashion.snapshots(folder, "SRLMC", 0)[-1:])]) == 0
     assert "inverted" in capsys.readouterr().out
