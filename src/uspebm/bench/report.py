@@ -19,7 +19,7 @@ from ..files import whole_file
 from ..plots import COLOURS, new_figure, save_figure
 from ..progress import console
 from ..randomness import generator
-from . import cases
+from . import cases, scoring
 from .timing import Timing
 
 GROWTH = {
@@ -116,6 +116,7 @@ def _races(effort: Effort) -> Iterator[tuple[str, dict[str, Timing]]]:
         yield f"langevin {batch} x 20", cases.chains(net, cases.images(batch), repeats)
     yield "langevin mlp 1000 x 20", cases.chains(mlp, x, repeats)
     yield "srlmc update", cases.replay(repeats)
+    yield from scoring.latencies(repeats)
     yield "ps-usp 2-D", cases.updates({"ours": cases.mixture()}, effort.updates, rival=True)
     for rounds in effort.rounds:
         for n in effort.sizes:

@@ -1,0 +1,51 @@
+"""How long scores take: the detector in PyTorch, and the same exported to onnxruntime."""
+
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..detector import EnergyDetector
+from ..export import to_onnx
+from ..modelfile import load
+from .timing import Timing, race
+
+BATCHES = (1, 1000)
+
+
+def latencies(repeats: int) -> Iterator[tuple[str, dict[str, Timing]]]:
+    """One point, and a thousand: of a table of 30 columns and 2,000 centres, and of images."""
+    draws = np.random.default_rng(0)
+    rows = draws.normal(size=(3000, 30))
+    table = EnergyDetector(random_state=0, max_updates=50).fit(rows)
+    yield from _race("table", table, rows, rows, repeats)
+    images = draws.integers(0, 256, (1000, 28, 28), dtype=np.uint8)
+    yield from _race("images", load("fashion-mnist"), images, images[:, None], repeats)
+
+
+def _race(
+    name: str, detector: EnergyDetector, x: NDArray[Any], exported: NDArray[Any], repeats: int
+) -> Iterator[tuple[str, dict[str, Timing]]]:
+    """``exported`` is ``x`` as the exported graph takes it."""
+    run = _onnxruntime(detector)
+    for batch in BATCHES:
+        contestants = {"ours": lambda n=batch: detector.p_values(x[:n])}
+        if run is not None:
+            contestants["onnxruntime"] = lambda n=batch: run(None, {"x": exported[:n]})
+        yield f"scoring {name} {batch}", race(contestants, repeats)
+
+
+def _onnxruntime(detector: EnergyDetector) -> Any:
+    """What runs the exported graph; none where the packages are missing."""
+    if not (find_spec("onnxruntime") and find_spec("onnxscript")):
+        return None
+    import onnxruntime  # type: ignore[import-untyped]
+
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "model.onnx"
+        to_onnx(detector, path)
+        return onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"]).run
