@@ -449,3 +449,35 @@ def test_nothing_is_printed_unless_asked_for(capsys: pytest.CaptureFixture[str])
 def test_evaluation_tells_outliers_apart() -> None:
     found = FITTED.evaluate(NEW[:20], NEW[20:])
     assert found["auroc"].value > 0.9
+
+
+def test_equal_points_are_not_told_apart_by_rounding() -> None:
+    # Eight kinds of rows. A score's last digits depend on how many are scored together.
+    chance = np.random.default_rng(0)
+    kinds = chance.normal(size=(8, 6))
+    X, new = (kinds[chance.choice(8, n, p=[0.08] + [0.92 / 7] * 7)] for n in (1000, 200))
+    found = small().fit(X)
+    together = found.predict(new, false_alarm_rate=0.05)
+    singly = np.concatenate([found.predict(row[None], false_alarm_rate=0.05) for row in new])
+    # No kind is as rare as one in twenty, so none can be an outlier.
+    assert (together == 1).all()
+    assert (singly == 1).all()
+
+
+@pytest.mark.parametrize("kind", [int, float], ids=["whole numbers", "floats"])
+def test_a_model_of_bytes_refuses_what_can_be_no_bytes(kind: type) -> None:
+    images = np.random.default_rng(0).integers(0, 256, (30, 4, 4), dtype=np.uint8)
+    found = reference_only().fit(images)
+    known = found.score_samples(images)
+    np.testing.assert_array_equal(found.score_samples(images.astype(int)), known)
+    wrong = images.astype(kind) * 2
+    with pytest.raises(ValueError, match="fitted to bytes, but X has") as error:
+        found.score_samples(wrong)
+    assert "\n" not in str(error.value)
+
+
+def test_fitted_to_images_it_forgets_the_columns_of_a_table() -> None:
+    found = reference_only()
+    found.fit(pd.DataFrame(np.random.default_rng(0).normal(size=(30, 2)), columns=["a", "b"]))
+    found.fit(np.random.default_rng(0).normal(size=(30, 4, 4)))
+    assert not hasattr(found, "feature_names_in_")

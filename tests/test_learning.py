@@ -124,7 +124,8 @@ def test_a_divergence_leaves_the_best_weights_before_it(monkeypatch: pytest.Monk
     stopped = copy.deepcopy(whole)
     learn(whole, data, recipe(updates=50), 0, verbose=False)
     monkeypatch.setattr(learning, "fit", Diverges(after=70))
-    curve = learn(stopped, data, recipe(updates=500), 0, verbose=False)
+    with pytest.warns(UserWarning, match="ended early, with what was best at update 50"):
+        curve = learn(stopped, data, recipe(updates=500), 0, verbose=False)
     assert [look.update for look in curve] == [0, 50]
     for a, b in zip(whole.parameters(), stopped.parameters(), strict=True):
         assert torch.equal(a, b)

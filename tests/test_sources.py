@@ -525,3 +525,10 @@ def test_what_has_named_columns(tmp_path: Path) -> None:
     assert not any(is_table(tmp_path / name) for name in ("x.npy", "images-idx3-ubyte", "x"))
     (tmp_path / "folder.csv").mkdir()
     assert not is_table(tmp_path / "folder.csv")
+
+
+def test_a_first_line_of_numbers_and_gaps_is_data(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("1,NA,3\n4,5,6\n")
+    with pytest.raises(ValueError, match="data row 1"):
+        open_source(path).read()

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 from pathlib import Path
 
-from .calibration import alarms, threshold
+from .calibration import interval, threshold
 from .detector import EnergyDetector
 from .inputs import described
 from .learning import Curve
@@ -16,7 +16,7 @@ COLUMNS = 30
 
 
 def card(detector: EnergyDetector, title: str, data: str | None = None, curve: bool = True) -> str:
-    """In Markdown. ``data``: where they came from; ``curve``: whether its picture was drawn."""
+    """In Markdown. ``data``: what they were; ``curve``: whether its picture was drawn."""
     parts = ([f"# {title}"], _data(detector, data), _model(detector, curve), _thresholds(detector))
     return "\n".join(line for part in parts for line in (*part, "")).rstrip("\n") + "\n"
 
@@ -28,7 +28,7 @@ def _data(detector: EnergyDetector, data: str | None) -> Iterator[str]:
         yield f"- Fitted to {data}."
     yield f"- One point: {described(detector.event_shape_)}."
     yield (
-        f"- {len(scores):,} points kept for calibration, and used for nothing else; their scores: "
+        f"- {len(scores):,} points kept for calibration; their scores: "
         f"{scores[0]:.4g} to {scores[-1]:.4g}, median {scores[len(scores) // 2]:.4g}."
     )
     reference = detector.scorer_.energy.reference
@@ -78,7 +78,8 @@ def _model(detector: EnergyDetector, curve: bool) -> Iterator[str]:
             + (
                 f"{best.log_likelihood:.4g} after {best.update} updates, which are kept."
                 if best.update
-                else "which is kept: no network did better."
+                else "which is kept: "
+                + ("no network did better." if len(known) > 1 else "no network was judged.")
             )
         )
     if curve:
@@ -93,15 +94,15 @@ def _thresholds(detector: EnergyDetector) -> Iterator[str]:
         "data, at most this share is, on average over calibration sets; nothing is promised of "
         f"points that are not. The model's own threshold is {detector.offset_:.6g}.\n"
     )
-    yield "| false-alarm rate | threshold |"
-    yield "|---:|---:|"
+    yield "| false-alarm rate | threshold | 95 % of such calibrations keep it within |"
+    yield "|---:|---:|---:|"
     for rate in RATES:
         try:
-            alarms(len(scores), rate)
+            low, high = interval(len(scores), rate)
         except ValueError:
-            yield f"| {rate:.1%} | needs more calibration points |"
+            yield f"| {rate:.1%} | needs more calibration points | |"
         else:
-            yield f"| {rate:.1%} | {threshold(scores, rate):.6g} |"
+            yield f"| {rate:.1%} | {threshold(scores, rate):.6g} | {low:.2%} to {high:.2%} |"
 
 
 def draw_curve(curve: Curve, path: Path) -> bool:

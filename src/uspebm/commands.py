@@ -67,7 +67,9 @@ def add(commands: Any) -> None:
         "FPR95, AUROC and both AUPRs with 95 % bootstrap intervals.",
     )
     _model(command)
-    command.add_argument("--id", type=Path, required=True, metavar="DATA", help="normal data")
+    command.add_argument(
+        "--id", type=Path, required=True, metavar="DATA", help="normal data, not what was fitted to"
+    )
     command.add_argument(
         "--ood",
         action="append",

@@ -188,7 +188,7 @@ def classical() -> dict[str, Make]:
 def left_out() -> str:
     """One line on the detectors that are missing, or nothing."""
     found = importlib.util.find_spec("pyod")
-    return "" if found else "ECOD and KNN are left out: they need pyod (pip install pyod)"
+    return "" if found else "ECOD and KNN are left out: they need pyod (pip install 'uspebm[pyod]')"
 
 
 def compare(

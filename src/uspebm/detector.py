@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from . import calibration, scaling
 from .checks import at_least, positive
-from .inputs import described, points
+from .inputs import as_bytes, described, points
 from .learning import DRAWS, Curve, Method, Recipe, Split, check_network, learn, network_for, split
 from .metrics import Interval, intervals
 from .randomness import generator
@@ -32,7 +32,8 @@ class EnergyDetector(OutlierMixin, BaseEstimator):  # type: ignore[misc]
     The energy is :math:`-\log r(x) + f_\theta(x)`: a kernel density estimate r and what a network
     adds to it, trained by maximum likelihood until held-out likelihood stops rising. A further part
     of the data, used for nothing else, calibrates alarms: of points drawn like the data, at most
-    the stated share is called outliers (see :mod:`uspebm.calibration`).
+    the stated share is called outliers, on average over such parts (see :mod:`uspebm.calibration`).
+    Settings that were chosen by looking at the same data, as a grid search does, weaken that.
 
     Tables ``(N, d)`` (arrays, DataFrames, tensors), or images as :mod:`uspebm.inputs` says.
 
@@ -55,7 +56,7 @@ class EnergyDetector(OutlierMixin, BaseEstimator):  # type: ignore[misc]
 
     Attributes:
         offset_: The score below which points are called outliers.
-        calibration_scores_: In ascending order.
+        calibration_scores_: In ascending order, lowered by what rounding may do to a score.
         curve_: Held-out log-likelihood over the updates, in scaled units.
         log_normaliser_: What makes minus the energy a log-density.
         scorer_: The model, as a torch module.
@@ -70,6 +71,9 @@ class EnergyDetector(OutlierMixin, BaseEstimator):  # type: ignore[misc]
     >>> detector.predict([[8.0, 8.0]], false_alarm_rate=0.02)
     array([-1])
     """
+
+    event_shape_: tuple[int, ...]
+    of_bytes_: bool
 
     def __init__(
         self,
@@ -119,7 +123,9 @@ class EnergyDetector(OutlierMixin, BaseEstimator):  # type: ignore[misc]
         self.curve_: Curve = learn(energy, inside, recipe, seed, self.verbose)
         log_z = energy.eval().log_z(DRAWS, generator(seed, "log z"))
         self.scorer_ = Scorer(to_units, energy, log_z - to_units.log_det).eval()
-        self.calibration_scores_: Values = np.sort(self.scorer_.in_parts(parts.calibration).numpy())
+        self.calibration_scores_: Values = calibration.loosened(
+            self.scorer_.in_parts(parts.calibration).numpy()
+        )
         self.offset_ = calibration.threshold(
             self.calibration_scores_, self._rate(len(parts.calibration))
         )
@@ -128,7 +134,8 @@ class EnergyDetector(OutlierMixin, BaseEstimator):  # type: ignore[misc]
     def score_samples(self, X: ArrayLike) -> Values:
         """Log-densities in the data's own units: higher for points like the data.
 
-        Up to a constant for a model without a reference, whose :attr:`log_normaliser_` is zero.
+        Of images: with noise of r's bandwidth, and bytes scaled to [−1, 1]. Up to a constant for a
+        model without a reference, whose :attr:`log_normaliser_` is zero.
         """
         check_is_fitted(self)
         return np.asarray(self.scorer_.in_parts(self._points(X, reset=False)).numpy())
@@ -151,11 +158,11 @@ class EnergyDetector(OutlierMixin, BaseEstimator):  # type: ignore[misc]
         return np.where(scores < offset, -1, 1)
 
     def p_values(self, X: ArrayLike) -> Values:
-        """Conformal p-values: of points drawn like the data, a share p has one of p or less."""
+        """Conformal p-values: of points drawn like the data, at most a share p has p or less."""
         return calibration.p_values(self.calibration_scores_, self.score_samples(X))
 
     def discoveries(self, X: ArrayLike, false_discovery_rate: float = 0.1) -> NDArray[np.bool_]:
-        """Which of ``X`` to call outliers so that at most this share of the calls is mistaken."""
+        """Which of ``X`` to call outliers; on average, at most this share of the calls is wrong."""
         return calibration.benjamini_hochberg(self.p_values(X), false_discovery_rate)
 
     def score(self, X: ArrayLike, y: object = None) -> float:
@@ -163,7 +170,7 @@ class EnergyDetector(OutlierMixin, BaseEstimator):  # type: ignore[misc]
         return float(self.score_samples(X).mean())
 
     def sample(self, n: int, random_state: int = 0) -> Values:
-        """``n`` points of the model, in the data's units: draws from r, chosen by exp(−f)."""
+        """``n`` points of the model: draws from r, chosen by exp(−f). Bytes as in [−1, 1]."""
         check_is_fitted(self)
         energy = self.scorer_.energy
         draws = generator(random_state, "sample")
@@ -186,11 +193,15 @@ class EnergyDetector(OutlierMixin, BaseEstimator):  # type: ignore[misc]
         fewest = 2 if reset else 1
         if np.asarray(X).ndim > 2:
             array = check_array(X, allow_nd=True, ensure_min_samples=fewest, input_name="X")
+            if not reset and self.of_bytes_:
+                array = as_bytes(array)
         else:
             array = validate_data(self, X, reset=reset, dtype=np.float64, ensure_min_samples=fewest)
         x = points(array)
         event = tuple(x.shape[1:])
         if reset:
+            if len(event) == 3 and hasattr(self, "feature_names_in_"):
+                del self.feature_names_in_  # of a table that it was fitted to before
             self.event_shape_ = event
             self.of_bytes_ = len(event) == 3 and array.dtype == np.uint8
             self.n_features_in_ = math.prod(event)

@@ -98,12 +98,11 @@ def check_onnx(path: Path) -> None:
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Without what the exporter says of its own insides: nothing a user could act on."""
-    logger = logging.getLogger("torch.onnx")
-    before = logger.level
-    logger.setLevel(logging.ERROR)
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
-        logger.setLevel(before)
+        logging.disable(before)

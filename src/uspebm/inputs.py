@@ -32,6 +32,22 @@ def points(array: NDArray[Any]) -> Tensor:
     return torch.from_numpy(numbers)
 
 
+def as_bytes(array: NDArray[Any]) -> NDArray[Any]:
+    """Images for a model of bytes: whole numbers from 0 to 255, or floats scaled to [−1, 1].
+
+    Floats may leave that range, as noise does, but not as far as unscaled bytes.
+    """
+    low, high = array.min(), array.max()
+    if np.issubdtype(array.dtype, np.integer) and low >= 0 and high <= 255:
+        return array.astype(np.uint8)
+    if np.issubdtype(array.dtype, np.floating) and max(-low, high) <= 20:
+        return array
+    raise ValueError(
+        f"the model was fitted to bytes, but X has {array.dtype} values from {low} to {high}: give "
+        "whole numbers from 0 to 255, or floats scaled to [−1, 1]"
+    )
+
+
 def _channels_first(array: NDArray[Any]) -> NDArray[Any]:
     if array.ndim == 3:
         return array[:, None]

@@ -7,8 +7,9 @@ training begins, is among them.
 
 import copy
 import math
+import warnings
 from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -72,7 +73,7 @@ Curve = list[Look]
 
 
 def split(x: Tensor, calibration: float, seed: int) -> Split:
-    """At random; at least one point each, training gets what there is of two or three."""
+    """At random; at least one point to train and one to calibrate, of few points none to stop."""
     order = torch.randperm(len(x), generator=generator(seed, "split"))
     kept = min(max(1, round(calibration * len(x))), len(x) - 1)
     stopping = round(STOPPING * (len(x) - kept))
@@ -132,18 +133,23 @@ def learn(energy: TiltedEnergy, data: Split, recipe: Recipe, seed: int, verbose:
 
         if verbose:
             records = shown(records, recipe.max_updates, recipe.method, figures)
-        # What was best before a divergence is kept.
-        with suppress(DivergedError), closing(records):  # type: ignore[type-var]
-            for record in records:
-                if record.step % EVERY and record.step < recipe.max_updates:
-                    continue
-                average = state.average.module.eval()
-                network = average.network if isinstance(average, TiltedEnergy) else average
-                curve.append(Look(record.step, look(network)))
-                if curve[-1].log_likelihood > best.log_likelihood:
-                    best, weights = curve[-1], copy.deepcopy(network.state_dict())
-                if record.step - best.update >= recipe.patience * EVERY:
-                    break
+        try:
+            with closing(records):  # type: ignore[type-var]
+                for record in records:
+                    if record.step % EVERY and record.step < recipe.max_updates:
+                        continue
+                    average = state.average.module.eval()
+                    network = average.network if isinstance(average, TiltedEnergy) else average
+                    curve.append(Look(record.step, look(network)))
+                    if curve[-1].log_likelihood > best.log_likelihood:
+                        best, weights = curve[-1], copy.deepcopy(network.state_dict())
+                    if record.step - best.update >= recipe.patience * EVERY:
+                        break
+        except DivergedError as error:
+            warnings.warn(
+                f"training ended early, with what was best at update {best.update}: {error}",
+                stacklevel=3,
+            )
     energy.network.load_state_dict(weights)
     energy.strength.fill_(float(best.update > 0))
     return curve
@@ -183,7 +189,7 @@ def _held_out(
     """
     draws = reference.sample(DRAWS, generator(seed, "stopping")).split(ROWS)
     points = _smoothed(points, reference, generator(seed, "smoothing", "stopping"))
-    plain = reference.log_prob(points).mean().item()
+    plain = torch.cat([reference.log_prob(part) for part in points.split(ROWS)]).mean().item()
 
     @torch.no_grad()
     def look(network: nn.Module | None) -> float:

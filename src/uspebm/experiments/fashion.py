@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from ..calibration import threshold
+from ..calibration import loosened, threshold
 from ..checkpoint import load_snapshot, save_snapshot
 from ..datasets import fashion_mnist, scaled
 from ..detector import EnergyDetector
@@ -28,7 +28,6 @@ from ..scorer import Scorer
 from ..types import Energy
 from .training import Recipe, Training
 
-Kind = Literal["srlmc", "ps-usp"]
 IMAGES = Box(-1.0, 1.0, shape=(1, 28, 28))
 SNAPSHOTS = 5
 """Snapshots kept, spaced evenly over the last quarter of a run, the last one included."""
@@ -77,7 +76,7 @@ class Method:
     """Share of the particles that start where fresh ones do; the others start at images."""
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> Literal["srlmc", "ps-usp"]:
         """As the detector calls it."""
         return "srlmc" if isinstance(self.phase, Replay) else "ps-usp"
 
@@ -101,6 +100,8 @@ def train(name: str, method: Method, images: Tensor, folder: Path, seed: int) ->
     for record in training:
         if record.step in due:
             save_snapshot(training.state.average.module, snapshot(folder, name, seed, record.step))
+    # Once more, in case the run was stopped between its last update and that.
+    save_snapshot(training.state.average.module, snapshot(folder, name, seed, steps))
     return training
 
 
@@ -150,14 +151,18 @@ def against_proxies(energy: Energy, data: Split) -> dict[str, Detection]:
     }
 
 
-def as_detector(
-    energy: Conv, held_out: Tensor, method: Literal["srlmc", "ps-usp"]
-) -> EnergyDetector:
+def as_detector(energy: Conv, held_out: Tensor, method: Method, seed: int) -> EnergyDetector:
     """A trained energy as a detector of bytes or of scaled images, calibrated on ``held_out``."""
     unscaled = Scaling(torch.zeros(IMAGES.shape), torch.ones(()))  # bytes are scaled on the way in
-    detector = EnergyDetector(method, random_state=0)
+    detector = EnergyDetector(
+        method.kind,
+        max_updates=method.recipe.steps,
+        learning_rate=method.recipe.learning_rate,
+        batch_size=method.recipe.batch_size,
+        random_state=seed,
+    )
     detector.scorer_ = Scorer(unscaled, TiltedEnergy(energy, None)).eval()
-    detector.calibration_scores_ = scores(energy, held_out).double().sort().values.numpy()
+    detector.calibration_scores_ = loosened(scores(energy, held_out).double().numpy())
     detector.offset_ = threshold(detector.calibration_scores_, 0.05)
     detector.event_shape_, detector.n_features_in_ = tuple(IMAGES.shape), 784
     detector.of_bytes_ = True

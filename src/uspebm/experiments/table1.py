@@ -35,6 +35,11 @@ from .claims import Claim, claim, save_results
 from .fashion import IMAGES, Method, as_detector, energy_of, scores, snapshots, split, train
 from .training import Recipe
 
+DATA = (
+    "55,000 training images of Fashion-MNIST, calibrated on 2,500 further ones, which development "
+    "looked at too"
+)
+"""For the models' cards."""
 PAPER_FPR95 = {
     "SRLMC": (97.73, 50.56, 12.27, 20.03, 0.0),
     "PS-USP": (2.18, 1.84, 7.04, 0.97, 0.0),
@@ -152,8 +157,9 @@ def run(out: Path, config: Config, seeds: int) -> list[Claim]:
             energies = [energy_of(path) for path in snapshots(out, name, seed)]
             found.append(_judge(partial(scores, energies[-1]), inside, outside))
             spans.setdefault(name, []).append(_span(energies, inside, outside["MNIST"]))
-            detector = as_detector(energies[-1], data.held_out, method.kind)
-            save(detector, out / "models" / f"{name}-{seed}", f"Fashion-MNIST by {name}")
+            detector = as_detector(energies[-1], data.held_out, method, seed)
+            place = out / "models" / f"{name}-{seed}"
+            save(detector, place, f"Fashion-MNIST by {name}, seed {seed}", DATA)
         rows[name] = _by_set(found)
     if config.baselines:
         for name, make in BASELINES.items():

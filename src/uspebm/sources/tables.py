@@ -43,7 +43,10 @@ class CSVFile(Source):
         self._gzipped = name.endswith(".gz")
         self._delimiter = "\t" if name.removesuffix(".gz").endswith(".tsv") else ","
         first = self._first_line()
-        self._header = not all(map(_is_number, first))
+        # A first line of numbers and gaps is data too, and the gaps are refused as such.
+        self._header = not all(_is_number(cell) or cell in NO_VALUE for cell in first) or not any(
+            map(_is_number, first)
+        )
         self._names = first if self._header else [str(k) for k in range(len(first))]
         self.columns = _chosen(path, self._names, columns, drop)
         self.event_shape = (len(self.columns),)
