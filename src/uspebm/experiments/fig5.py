@@ -9,7 +9,6 @@ whose models are used if they are there.
 from pathlib import Path
 
 import torch
-from matplotlib.axes import Axes
 from torch import Tensor
 
 from ..datasets import OOD_NAMES, fashion_mnist, ood, scaled
@@ -77,11 +76,16 @@ def run(out: Path, config: Config, seeds: int) -> list[Claim]:
 
 
 def _gallery(stem: Path, points: Tensor, nearest: Tensor) -> None:
-    figure, panels = new_figure(columns=1, rows=4, size=2.2)
-    titles = ("points", "nearest training images") * 2
-    for k, (panel, title) in enumerate(zip(panels, titles, strict=True)):
-        part = slice(COLUMNS * (k // 2), COLUMNS * (k // 2 + 1))
-        _row(panel, (points, nearest)[k % 2][part], title)
+    """Points in the first and third rows, the training images nearest to them below."""
+    rows = []
+    for k in range(2):
+        part = slice(COLUMNS * k, COLUMNS * (k + 1))
+        rows += [torch.cat(list(images[part].view(-1, 28, 28)), 1) for images in (points, nearest)]
+    figure, (panel,) = new_figure(columns=1)
+    figure.set_size_inches(6.4, 2.4)
+    panel.imshow(torch.cat(rows).numpy(), cmap="gray", vmin=-1, vmax=1)
+    panel.set_title("points, and below each the nearest training image", fontsize=8)
+    panel.set_axis_off()
     save_figure(figure, stem)
 
 
@@ -113,10 +117,3 @@ def _errors(out: Path, energy: Energy, images: int) -> None:
         worst.set_title("most overestimated", fontsize=9)
         worst.set_axis_off()
         save_figure(figure, out / f"scores-{name.lower()}")
-
-
-def _row(panel: Axes, images: Tensor, title: str) -> None:
-    row = torch.cat(list(images.view(-1, 28, 28)), 1)
-    panel.imshow(row.numpy(), cmap="gray", vmin=-1, vmax=1)
-    panel.set_title(title, fontsize=8)
-    panel.set_axis_off()
