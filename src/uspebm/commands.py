@@ -88,7 +88,9 @@ def add(commands: Any) -> None:
         "One ONNX graph with preprocessing, score and p-value.",
     )
     _model(command)
-    command.add_argument("--onnx", type=Path, required=True, metavar="FILE", help="to write")
+    command.add_argument(
+        "--onnx", type=Path, required=True, metavar="FILE", help="the ONNX file to write"
+    )
     _json(command)
 
     command = _command(
@@ -126,7 +128,7 @@ def _fit(command: argparse.ArgumentParser) -> None:
         "--out", type=Path, required=True, metavar="DIR", help="the model's folder"
     )
     _drop(command)
-    _number(command, "--rows", _whole(2), 200_000, "to learn from at most, drawn at random")
+    _number(command, "--rows", _whole(2), 200_000, "rows to learn from at most, drawn at random")
     command.add_argument(
         "--method",
         choices=METHODS,
@@ -134,13 +136,13 @@ def _fit(command: argparse.ArgumentParser) -> None:
         help="what stands for the model while it learns (default: %(default)s)",
     )
     _number(command, "--centres", _whole(1), 2000, "Gaussians in the reference density")
-    _number(command, "--max-updates", _whole(0), 2000, "of the network")
-    _number(command, "--patience", _whole(1), 6, "looks without a better one, every 50 updates")
-    _number(command, "--learning-rate", _positive, 1e-3, "of Adam")
+    _number(command, "--max-updates", _whole(0), 2000, "training steps of the network, at most")
+    _number(command, "--patience", _whole(1), 6, "checks, every 50 steps, without a better one")
+    _number(command, "--learning-rate", _positive, 1e-3, "step size of the optimiser")
     _number(command, "--batch-size", _whole(1), 250, "data points per update")
-    _number(command, "--calibration", _share, 0.2, "of the rows, kept for thresholds")
-    _number(command, "--false-alarm-rate", _share, 0.05, "of the threshold")
-    _number(command, "--seed", _whole(0, SEEDS - 1), 0, "of every draw")
+    _number(command, "--calibration", _share, 0.2, "share of the rows kept for thresholds")
+    _number(command, "--false-alarm-rate", _share, 0.05, "of normal rows, called outliers")
+    _number(command, "--seed", _whole(0, SEEDS - 1), 0, "random seed")
     command.add_argument(
         "--config",
         type=Path,
