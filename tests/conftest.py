@@ -1,8 +1,12 @@
 """Tests are deterministic, and two workers share two cores: one thread each."""
 
+import signal
+
 import torch
 from hypothesis import settings
 
 torch.set_num_threads(1)
 settings.register_profile("uspebm", deadline=None, derandomize=True, max_examples=40)
 settings.load_profile("uspebm")
+# Shells start background jobs with interrupts ignored; what tests interrupt would never end.
+signal.signal(signal.SIGINT, signal.default_int_handler)

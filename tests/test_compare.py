@@ -153,7 +153,7 @@ def test_without_pyod_two_rows_are_left_out_and_one_line_says_so(
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyod", None)
     assert list(classical()) == SCIKIT_LEARN
-    assert left_out() == "ECOD and KNN are left out: they need pyod (pip install pyod)"
+    assert left_out() == "ECOD and KNN are left out: they need pyod (pip install 'uspebm[pyod]')"
 
 
 @needs_pyod

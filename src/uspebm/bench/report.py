@@ -39,6 +39,7 @@ class Effort:
     updates: int = 5
     sizes: tuple[int, ...] = (10_000, 25_000, 50_000)
     rounds: tuple[int, ...] = (20, 100)
+    batches: tuple[int, ...] = (1, 1000)
     growth: Mapping[str, tuple[int, ...]] = field(default_factory=lambda: dict(GROWTH))
 
 
@@ -48,6 +49,7 @@ QUICK = Effort(
     updates=1,
     sizes=(1_000,),
     rounds=(2,),
+    batches=(1,),
     growth={"n": (1_000,), "active": (50,), "side": (64,)},
 )
 
@@ -116,7 +118,7 @@ def _races(effort: Effort) -> Iterator[tuple[str, dict[str, Timing]]]:
         yield f"langevin {batch} x 20", cases.chains(net, cases.images(batch), repeats)
     yield "langevin mlp 1000 x 20", cases.chains(mlp, x, repeats)
     yield "srlmc update", cases.replay(repeats)
-    yield from scoring.latencies(repeats)
+    yield from scoring.latencies(repeats, effort.batches)
     yield "ps-usp 2-D", cases.updates({"ours": cases.mixture()}, effort.updates, rival=True)
     for rounds in effort.rounds:
         for n in effort.sizes:

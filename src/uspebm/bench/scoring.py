@@ -1,12 +1,13 @@
 """How long scores take: the detector in PyTorch, and the same exported to onnxruntime."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from ..detector import EnergyDetector
@@ -14,25 +15,28 @@ from ..export import to_onnx
 from ..modelfile import load
 from .timing import Timing, race
 
-BATCHES = (1, 1000)
 
-
-def latencies(repeats: int) -> Iterator[tuple[str, dict[str, Timing]]]:
-    """One point, and a thousand: of a table of 30 columns and 2,000 centres, and of images."""
+def latencies(repeats: int, batches: Sequence[int]) -> Iterator[tuple[str, dict[str, Timing]]]:
+    """Of ``batches`` of points: a table's, with 30 columns and 2,000 centres, and images."""
     draws = np.random.default_rng(0)
     rows = draws.normal(size=(3000, 30))
     table = EnergyDetector(random_state=0, max_updates=50).fit(rows)
-    yield from _race("table", table, rows, rows, repeats)
+    yield from _race("table", table, rows, rows, repeats, batches)
     images = draws.integers(0, 256, (1000, 28, 28), dtype=np.uint8)
-    yield from _race("images", load("fashion-mnist"), images, images[:, None], repeats)
+    yield from _race("images", load("fashion-mnist"), images, images[:, None], repeats, batches)
 
 
 def _race(
-    name: str, detector: EnergyDetector, x: NDArray[Any], exported: NDArray[Any], repeats: int
+    name: str,
+    detector: EnergyDetector,
+    x: NDArray[Any],
+    exported: NDArray[Any],
+    repeats: int,
+    batches: Sequence[int],
 ) -> Iterator[tuple[str, dict[str, Timing]]]:
     """``exported`` is ``x`` as the exported graph takes it."""
     run = _onnxruntime(detector)
-    for batch in BATCHES:
+    for batch in batches:
         contestants = {"ours": lambda n=batch: detector.p_values(x[:n])}
         if run is not None:
             contestants["onnxruntime"] = lambda n=batch: run(None, {"x": exported[:n]})
@@ -48,4 +52,8 @@ def _onnxruntime(detector: EnergyDetector) -> Any:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "model.onnx"
         to_onnx(detector, path)
-        return onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"]).run
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = torch.get_num_threads()
+        # Threads that wait busily would slow the other contestant down.
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"]).run

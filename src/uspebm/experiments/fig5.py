@@ -77,9 +77,9 @@ def run(out: Path, config: Config, seeds: int) -> list[Claim]:
 
 def _gallery(stem: Path, points: Tensor, nearest: Tensor) -> None:
     """Points in the first and third rows, the training images nearest to them below."""
-    rows = []
+    rows, columns = [], min(COLUMNS, len(points) // 2)
     for k in range(2):
-        part = slice(COLUMNS * k, COLUMNS * (k + 1))
+        part = slice(columns * k, columns * (k + 1))
         rows += [torch.cat(list(images[part].view(-1, 28, 28)), 1) for images in (points, nearest)]
     figure, (panel,) = new_figure(columns=1)
     figure.set_size_inches(6.4, 2.4)
