@@ -11,6 +11,7 @@ from rich.progress import (
     DownloadColumn,
     MofNCompleteColumn,
     Progress,
+    ProgressColumn,
     TextColumn,
     TimeRemainingColumn,
 )
@@ -46,18 +47,21 @@ def _bar(
     figures: Callable[[Record], str],
     done: int,
 ) -> Iterator[Record]:
-    columns = (
+    with Progress(*_columns(), console=console, refresh_per_second=4) as progress:
+        task = progress.add_task(title, total=total, completed=done, figures="")
+        for record in records:
+            progress.update(task, completed=record.step, figures=figures(record))
+            yield record
+
+
+def _columns() -> tuple[ProgressColumn, ...]:
+    return (
         TextColumn("{task.description:8}"),
         BarColumn(bar_width=24),
         MofNCompleteColumn(),
         TimeRemainingColumn(compact=True),
         TextColumn("{task.fields[figures]}"),
     )
-    with Progress(*columns, console=console, refresh_per_second=4) as progress:
-        task = progress.add_task(title, total=total, completed=done, figures="")
-        for record in records:
-            progress.update(task, completed=record.step, figures=figures(record))
-            yield record
 
 
 def _lines(
@@ -76,23 +80,16 @@ def _lines(
 
 def counted(chunks: Iterable[Rows], total: int | None, title: str) -> Iterator[Rows]:
     """Pass ``chunks`` of rows on while showing how many there were, of ``total``, and how fast."""
-    columns = (
-        TextColumn("{task.description:8}"),
-        BarColumn(bar_width=24),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(compact=True),
-        TextColumn("{task.fields[rate]}"),
-    )
     began = last = time.monotonic()
     rows = 0
-    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
-        task = progress.add_task(title, total=total, rate="")
+    with Progress(*_columns(), console=console, disable=not console.is_terminal) as progress:
+        task = progress.add_task(title, total=total, figures="")
         for chunk in chunks:
             yield chunk
             rows += len(chunk)
             now = time.monotonic()
             rate = f"{rows / max(now - began, 1e-9):,.0f} rows/s"
-            progress.update(task, completed=rows, rate=rate)
+            progress.update(task, completed=rows, figures=rate)
             if not console.is_terminal and now - last >= SECONDS_BETWEEN_LINES:
                 of = "" if total is None else f" of {total:,}"
                 console.print(f"{title} {rows:,}{of} rows, {rate}", soft_wrap=True)

@@ -7,7 +7,8 @@ Presets (two cores):
     PAPER  the appendix's SRLMC in full (50 epochs: 24,000 updates, by the benchmark two hours per
            seed) and PS-USP (N = 100, ε = 10, Adam 1e-3) within a budget: 600 updates with
            n = 10,000 (by the benchmark 20 minutes per seed), 200 with 25,000 and with 50,000.
-    FAST   our PS-USP, and the appendix's SRLMC within a budget of 2,400 updates.
+    FAST   our PS-USP (48 to 52 minutes per seed on one thread of a busy machine), and the
+           appendix's SRLMC within a budget of 2,400 updates (by the benchmark 12 minutes per seed).
     SMOKE  a few updates on a few images: seconds.
 """
 
@@ -64,16 +65,7 @@ PS_USP = PersistentUSP(
     repulsion_size=0.5,
 )
 CROWDED = CrowdedUSP(
-    phase=PersistentUSP(
-        domain=IMAGES,
-        particles=10_000,
-        spacing=10.0,
-        active=125,
-        nodes=625,
-        rounds=20,
-        ascent_size=2.0,
-        repulsion_size=0.5,
-    ),
+    phase=replace(PS_USP, rounds=20, ascent_size=2.0),
     restarts=6.25,  # a twentieth of what is visited
     fresh=RandomFields((1, 28, 28)),
 )
@@ -124,12 +116,10 @@ SMOKE = Config(
             noise=0.1,
         ),
         "crowded-PS-USP": Method(
-            CrowdedUSP(
-                phase=PersistentUSP(
-                    domain=IMAGES, particles=50, spacing=10.0, active=10, nodes=20, rounds=2
-                ),
+            replace(
+                CROWDED,
+                phase=replace(PS_USP, particles=50, active=10, nodes=20, rounds=2),
                 restarts=0.5,
-                fresh=RandomFields((1, 28, 28)),
             ),
             Recipe("adam", 1e-3, steps=8, batch_size=10),
             afresh=0.2,
