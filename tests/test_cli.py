@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from uspebm import MLP, Record, load_snapshot, progress
+from uspebm.appendix import MIXTURE_SRLMC, MODES, RIGHTMOST
 from uspebm.checkpoint import checkpoints
 from uspebm.cli import main
 from uspebm.experiments import demo, training
-from uspebm.experiments.mixture import MODES, RIGHTMOST, SRLMC
 from uspebm.runlog import rows
 
 
@@ -111,7 +111,7 @@ def test_bad_input_is_one_line_and_exit_code_2(
 
 def test_the_demo_starts_everything_in_the_rightmost_mode() -> None:
     assert max(MODES)[0] == RIGHTMOST.mean[0] == 1.0
-    assert demo.PS_USP.proposal == SRLMC.sampler.proposal == RIGHTMOST
+    assert demo.PS_USP.proposal == MIXTURE_SRLMC.sampler.proposal == RIGHTMOST
 
 
 @pytest.mark.parametrize("command", [["demo"], ["reproduce", "fig4"], ["bench", "--quick"]])

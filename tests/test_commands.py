@@ -156,7 +156,9 @@ def test_from_a_file_to_decisions(
     assert found["p_value"] == detector.p_values(x).tolist()
     assert found["outlier"] == (detector.predict(x) == -1).tolist()
     figures = answer("evaluate", model, "--id", data, "--ood", f"far={far}")
-    assert figures["far"]["auroc"]["value"] > (0.9 if x.ndim == 2 else 0.0)
+    assert figures["false_alarms"] == np.mean(found["outlier"])
+    assert figures["against"]["far"]["auroc"]["value"] > (0.9 if x.ndim == 2 else 0.0)
+    assert figures["against"]["far"]["alarms"] >= (0.9 if x.ndim == 2 else 0.0)
     assert answer("info", model)["columns"] == columns
     assert run("info", model) == 0
     assert "Thresholds" in capsys.readouterr().out
@@ -173,7 +175,9 @@ def test_text_goes_to_the_output_and_names_what_was_written(
     assert f"all scores: {tmp_path / 's.csv'}" in capsys.readouterr().out
     ood = ("--ood", f"same={models / 'x.csv'}")
     assert run("evaluate", tmp_path / "m", "--id", models / "x.csv", *ood) == 0
-    assert "AUROC" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "AUROC" in out
+    assert "% of x.csv, of which 4.00 % at most were to be expected" in out
     card = (tmp_path / "m" / "README.md").read_text()
     assert "Fitted to 120 rows of x.csv" in card
 

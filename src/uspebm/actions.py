@@ -121,23 +121,40 @@ def evaluate(arguments: Namespace) -> None:
     inside = _open_for(detector, arguments.id, arguments.drop)
     outside = {name: _open_for(detector, path, arguments.drop) for name, path in arguments.ood}
     known = np.concatenate(list(_scored(detector, inside, "normal")))
-    found = {
-        name: intervals(known, np.concatenate(list(_scored(detector, source, name))))
+    strange = {
+        name: np.concatenate(list(_scored(detector, source, name)))
         for name, source in outside.items()
     }
+    found = {name: intervals(known, scores) for name, scores in strange.items()}
+    alarms = {name: _share_below(detector.offset_, scores) for name, scores in strange.items()}
+    false_alarms = _share_below(detector.offset_, known)
     if arguments.json:
-        _print({n: {k: v._asdict() for k, v in f.items()} for n, f in found.items()})
+        against = {
+            name: {k: v._asdict() for k, v in figures.items()} | {"alarms": alarms[name]}
+            for name, figures in found.items()
+        }
+        _print({"false_alarms": false_alarms, "against": against})
         return
     table = Table(title=f"{arguments.id.name} against …, per cent with 95 % intervals")
-    for heading in ("outliers", *METRICS):
+    for heading in ("outliers", *METRICS, "alarms"):
         table.add_column(heading)
     for name, figures in found.items():
         cells = (
             f"{100 * v.value:.2f} ({100 * v.low:.2f} to {100 * v.high:.2f})"
             for v in figures.values()
         )
-        table.add_row(name, *cells)
+        table.add_row(name, *cells, f"{100 * alarms[name]:.2f}")
     console.print(table)
+    expected = calibration.rate_at(detector.calibration_scores_, detector.offset_)
+    _say(
+        f"Alarms are scores below the model's threshold, {detector.offset_:.6g}: "
+        f"{100 * false_alarms:.2f} % of {arguments.id.name}, "
+        f"of which {100 * expected:.2f} % at most were to be expected"
+    )
+
+
+def _share_below(threshold: float, scores: NDArray[np.float64]) -> float:
+    return float((scores < threshold).mean())
 
 
 def export(arguments: Namespace) -> None:

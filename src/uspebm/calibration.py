@@ -56,6 +56,15 @@ def threshold(calibration: Values, false_alarm_rate: float) -> float:
     return float(np.sort(calibration)[alarms(len(calibration), false_alarm_rate) - 1])
 
 
+def rate_at(calibration: Values, threshold: float) -> float:
+    """The rate of false alarms, at most, that is to be expected of scores below ``threshold``.
+
+    >>> rate_at(np.arange(1.0, 100.0), 5.0)
+    0.05
+    """
+    return float((1 + (calibration < threshold).sum()) / (len(calibration) + 1))
+
+
 def alarms(points: int, false_alarm_rate: float) -> int:
     """k = ⌊α (m + 1)⌋, if there are enough calibration ``points`` for that rate."""
     if not 0 < false_alarm_rate < 1:

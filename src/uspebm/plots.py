@@ -1,9 +1,10 @@
 """Results to pictures. One colour per method, in every figure."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import matplotlib as mpl
+import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
@@ -64,6 +65,18 @@ def save_figure(figure: Figure, stem: Path, formats: tuple[str, ...] = ("png", "
     with mpl.rc_context({"svg.hashsalt": "uspebm"}):
         for kind in formats:
             figure.savefig(stem.with_suffix(f".{kind}"), metadata=metadata.get(kind))
+
+
+def save_images(stem: Path, rows: Sequence[tuple[str, Tensor]], columns: int = 12) -> None:
+    """A titled row of grey images in [-1, 1] for each of ``rows``, at most ``columns`` in each."""
+    figure, panels = new_figure(columns=1, rows=len(rows))
+    figure.set_size_inches(6.4, 0.8 * len(rows))
+    for panel, (title, images) in zip(panels, rows, strict=True):
+        row = torch.cat(list(images[:columns].view(-1, *images.shape[-2:])), 1)
+        panel.imshow(row.numpy(), cmap="gray", vmin=-1, vmax=1)
+        panel.set_title(title, fontsize=8)
+        panel.set_axis_off()
+    save_figure(figure, stem)
 
 
 def _corners(domain: Box) -> tuple[list[float], list[float]]:

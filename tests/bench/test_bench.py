@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from uspebm import MLP, Box, Conv, Langevin, Particles, PersistentUSP
+from uspebm.appendix import MIXTURE_PS_USP
 from uspebm.bench import cases, straightforward
 from uspebm.bench.timing import race
 from uspebm.cli import main
@@ -99,7 +100,7 @@ def test_the_command_reports_every_ratio(
     from uspebm.bench import report
 
     monkeypatch.setattr(
-        cases, "MIXTURE", replace(cases.MIXTURE, particles=500, active=50, nodes=500)
+        cases, "MIXTURE_PS_USP", replace(MIXTURE_PS_USP, particles=500, active=50, nodes=500)
     )
     monkeypatch.setattr(report, "QUICK", replace(report.QUICK, repeats=1))
     path = tmp_path / "figures.json"

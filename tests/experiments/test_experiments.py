@@ -6,10 +6,11 @@ import pytest
 import torch
 
 from uspebm import GaussianMixture
+from uspebm.appendix import MODES, PLANE
 from uspebm.cli import FIGURES, main
 from uspebm.experiments import fig4, props, two_modes
 from uspebm.experiments.claims import claim
-from uspebm.experiments.mixture import DOMAIN, MIXTURE, MODES, measure
+from uspebm.experiments.mixture import MIXTURE, measure
 from uspebm.randomness import generator
 
 
@@ -58,7 +59,7 @@ def test_evenness_tells_a_lattice_from_a_cloud() -> None:
     even = fig4.evenness(lattice, 0.05)
     assert even["nearest_over_spacing"] == pytest.approx(1.0, abs=1e-3)
     assert even["covering_radius_over_spacing"] < 0.75
-    cloud = fig4.evenness(DOMAIN.sample(len(lattice), generator(0)), 0.05)
+    cloud = fig4.evenness(PLANE.sample(len(lattice), generator(0)), 0.05)
     assert cloud["nearest_over_spacing"] < 0.7
     assert cloud["unevenness"] == pytest.approx(1.43, abs=0.05)
     assert even["unevenness"] < 0.01

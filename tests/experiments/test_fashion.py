@@ -48,7 +48,12 @@ def test_the_table_and_the_figure_run_and_go_on(
     # The figure takes the table's models, and the proxies' command their snapshots.
     assert main(["reproduce", "fig5", *command]) == 0
     assert "resuming at update 8" in capsys.readouterr().out
-    for name in ("points-srlmc", "srlmc/scores-mnist", "crowded-ps-usp/scores-noise"):
+    for name in (
+        "srlmc/points",
+        "srlmc/chains",
+        "srlmc/scores-mnist",
+        "crowded-ps-usp/scores-noise",
+    ):
         assert (tmp_path / "smoke" / "fig5" / f"{name}.png").stat().st_size > 5_000
     assert main(["proxies", *map(str, fashion.snapshots(folder, "SRLMC", 0)[-1:])]) == 0
     assert "inverted" in capsys.readouterr().out

@@ -1,7 +1,6 @@
 """What is timed, at the settings of the paper's experiments."""
 
 import itertools
-import math
 import os
 import subprocess
 import sys
@@ -16,12 +15,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import interpolate
 
+from ..appendix import FASHION_PS_USP, FASHION_SRLMC, MIXTURE_PS_USP, MODES, PLANE
 from ..domains import Box
 from ..energies import MLP, Conv, GaussianMixture
 from ..engine import available, energy_on
 from ..gradient import energy_gradient
 from ..native.library import library
-from ..negative import Langevin, Particles, PersistentUSP, Replay, ReplayState
+from ..negative import Particles, PersistentUSP, ReplayState
 from ..randomness import generator
 from ..types import Energy
 from . import straightforward
@@ -29,23 +29,8 @@ from .timing import Timing, race
 
 PRODUCT = 2048
 """Side of the matrices whose product is taken for the machine's peak."""
-IMAGES = Box(-1.0, 1.0, shape=(1, 28, 28))
-SQUARE = Box(-2.0, 2.0, shape=(2,))
-MODES = tuple((math.cos(k * math.pi / 3), math.sin(k * math.pi / 3)) for k in range(6))
-FASHION = PersistentUSP(
-    domain=IMAGES,
-    particles=10_000,
-    spacing=10.0,
-    active=125,
-    nodes=625,
-    rounds=100,
-    ascent_size=1.0,
-    repulsion_size=0.5,
-)
-MIXTURE = PersistentUSP(
-    domain=SQUARE, particles=5_000, spacing=0.05, active=1_000, nodes=5_000, rounds=50
-)
-SRLMC = Langevin(IMAGES, chains=125, steps=20, step_size=2.0, noise_scale=0.01)
+LANGEVIN = replace(FASHION_SRLMC.sampler, domain=None)
+"""Not projected, which the peer would not do."""
 
 
 def images(n: int, side: int = 28) -> Tensor:
@@ -83,7 +68,7 @@ def network() -> Conv:
 
 def ours(module: nn.Module) -> Energy:
     """The module as the trainer would evaluate it for PS-USP."""
-    return energy_on(available("native", module, FASHION), module)
+    return energy_on(available("native", module, FASHION_PS_USP), module)
 
 
 def multiplications(module: nn.Module, event_shape: tuple[int, ...]) -> int:
@@ -119,7 +104,7 @@ def compilation() -> float | None:
     """Seconds that compiled code takes to build anew; none where there is no compiler."""
     with TemporaryDirectory() as folder, _environment("XDG_CACHE_HOME", folder):
         started = time.perf_counter()
-        engine = available("native", network(), FASHION)
+        engine = available("native", network(), FASHION_PS_USP)
         return time.perf_counter() - started if engine == "native" else None
 
 
@@ -139,8 +124,8 @@ def chains(module: nn.Module, start: Tensor, repeats: int) -> dict[str, Timing]:
     """Short-run Langevin: chains of 20 steps from ``start``."""
     plain, fast = straightforward.plain_copy(module), ours(module)
     contestants: dict[str, Callable[[], object]] = {
-        "ours": lambda: SRLMC.run(fast, start, generator(1)),
-        "plain": lambda: straightforward.langevin(plain, start, SRLMC, generator(1)),
+        "ours": lambda: LANGEVIN.run(fast, start, generator(1)),
+        "plain": lambda: straightforward.langevin(plain, start, LANGEVIN, generator(1)),
     }
     try:
         from torchebm.core import BaseModel
@@ -159,9 +144,11 @@ def chains(module: nn.Module, start: Tensor, repeats: int) -> dict[str, Timing]:
 
     # Its update is x - η ∇E + noise_scale sqrt(2η) z.
     peer = LangevinDynamics(
-        Wrapped(), step_size=SRLMC.step_size / 2, noise_scale=(SRLMC.beta / SRLMC.step_size) ** 0.5
+        Wrapped(),
+        step_size=LANGEVIN.step_size / 2,
+        noise_scale=(LANGEVIN.beta / LANGEVIN.step_size) ** 0.5,
     )
-    contestants["torchebm"] = lambda: peer.sample(x=start, n_steps=SRLMC.steps)
+    contestants["torchebm"] = lambda: peer.sample(x=start, n_steps=LANGEVIN.steps)
     return race(contestants, repeats)
 
 
@@ -169,12 +156,14 @@ def replay(repeats: int) -> dict[str, Timing]:
     """One SRLMC update with a replay buffer of 50,000."""
     net = network()
     plain, fast = straightforward.plain_copy(net), ours(net)
-    phase = Replay(SRLMC, capacity=50_000, refresh=0.05)
+    phase = replace(FASHION_SRLMC, sampler=LANGEVIN)
     mine, theirs = ReplayState(images(50_000)), images(50_000)
     return race(
         {
             "ours": lambda: phase.step(fast, mine, generator(1)),
-            "straightforward": lambda: straightforward.replay(plain, theirs, SRLMC, generator(1)),
+            "straightforward": lambda: straightforward.replay(
+                plain, theirs, LANGEVIN, generator(1)
+            ),
         },
         repeats,
     )
@@ -194,21 +183,21 @@ def fashion(
 ) -> Problem:
     """PS-USP on images: every other point is checked. Images of another side get an MLP."""
     phase = replace(
-        FASHION, particles=n, rounds=rounds, active=active, nodes=min(n, max(625, active))
+        FASHION_PS_USP, particles=n, rounds=rounds, active=active, nodes=min(n, max(625, active))
     )
     if side is None:
         return Problem(phase, network(), images(n))
     torch.manual_seed(0)
     box = Box(-1.0, 1.0, shape=(1, side, side))
-    phase = replace(phase, domain=box, spacing=FASHION.spacing * side / 28)
+    phase = replace(phase, domain=box, spacing=FASHION_PS_USP.spacing * side / 28)
     return Problem(phase, MLP(box.shape, width=128), images(n, side))
 
 
 def mixture() -> Problem:
     """PS-USP on the 2-D mixture, with the paper's network, points spread as after training."""
     torch.manual_seed(0)
-    points = GaussianMixture(MODES, 0.3).sample(MIXTURE.particles, generator(0))
-    return Problem(MIXTURE, MLP(2), SQUARE.project(points))
+    points = GaussianMixture(MODES, 0.3).sample(MIXTURE_PS_USP.particles, generator(0))
+    return Problem(MIXTURE_PS_USP, MLP(2), PLANE.project(points))
 
 
 def updates(problems: dict[str, Problem], repeats: int, rival: bool = False) -> dict[str, Timing]:

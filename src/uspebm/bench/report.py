@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from rich.table import Table
 
+from ..appendix import IMAGES, PLANE
 from ..energies import MLP
 from ..files import whole_file
 from ..plots import COLOURS, new_figure, save_figure
@@ -109,7 +110,7 @@ def run(effort: Effort, keep: Callable[[Report], None]) -> Report:
 
 def _races(effort: Effort) -> Iterator[tuple[str, dict[str, Timing]]]:
     net, mlp = cases.network(), MLP(2)
-    x = cases.SQUARE.sample(1000, generator(0))
+    x = PLANE.sample(1000, generator(0))
     for batch in (125, 500):
         yield f"cnn gradient {batch}", cases.gradients(net, cases.images(batch), effort.repeats)
     yield "mlp gradient 1000", cases.gradients(mlp, x, effort.repeats)
@@ -142,7 +143,7 @@ def _ratios(report: Report, effort: Effort) -> dict[str, float | None]:
     races = report.races
     few, many = effort.rounds[0], effort.rounds[-1]
     small, large = effort.sizes[0], effort.sizes[-1]
-    flop = 125 * 2 * cases.multiplications(cases.network(), cases.IMAGES.shape)
+    flop = 125 * 2 * cases.multiplications(cases.network(), IMAGES.shape)
     rates = flop / report.peak["cnn"].median, 2 * cases.PRODUCT**3 / report.peak["product"].median
     at_many, at_few = report.sizes[f"N={many}"], report.sizes[f"N={few}"]
     return {

@@ -12,7 +12,7 @@ of those tried for it: at PS-USP's it does worse.
 """
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ import torch
 from rich.table import Table
 from torch import Tensor
 
+from ..appendix import MIXTURE_PS_USP, MIXTURE_SRLMC, PLANE
 from ..checkpoint import save_snapshot
 from ..density import GridDensity
 from ..energies import MLP
@@ -27,19 +28,11 @@ from ..files import whole_file
 from ..negative import PersistentUSP, Replay
 from ..plots import COLOURS, density_panel, new_figure, points_panel, save_figure
 from ..types import NegativePhase
-from .mixture import DOMAIN, MIXTURE, RIGHTMOST, SRLMC, Measured, measure, truth
+from .mixture import MIXTURE, Measured, measure, truth
 from .training import Recipe, Training, drop_checkpoints, unfinished
 
 METHODS = ("ps_usp", "srlmc")
-PS_USP = PersistentUSP(
-    domain=DOMAIN,
-    particles=2000,
-    spacing=0.08,
-    proposal=RIGHTMOST,
-    active=500,
-    nodes=2000,
-    rounds=20,
-)
+PS_USP = replace(MIXTURE_PS_USP, particles=2000, spacing=0.08, active=500, nodes=2000, rounds=20)
 
 
 @dataclass(frozen=True)
@@ -54,7 +47,7 @@ class Config:
     ps_usp_rate: float = 1e-3
     srlmc_rate: float = 3e-4
     ps_usp: PersistentUSP = PS_USP
-    srlmc: Replay = SRLMC
+    srlmc: Replay = MIXTURE_SRLMC
 
     def recipe(self, learning_rate: float) -> Recipe:
         return Recipe("adam", learning_rate, self.steps, self.batch_size, self.average_decay)
@@ -129,10 +122,10 @@ def _draw(
         "srlmc": f"SRLMC, KL {measured['srlmc'].kl:.2f}",
         "ps_usp": f"PS-USP, KL {measured['ps_usp'].kl:.3f}",
     }
-    density_panel(panels[0], p, DOMAIN, peak, "truth p")
+    density_panel(panels[0], p, PLANE, peak, "truth p")
     for panel, (name, title) in zip(panels[1:3], titles.items(), strict=True):
-        density_panel(panel, densities[name], DOMAIN, peak, title)
-    points_panel(panels[3], points, DOMAIN, COLOURS["ps_usp"], "PS-USP partition points")
+        density_panel(panel, densities[name], PLANE, peak, title)
+    points_panel(panels[3], points, PLANE, COLOURS["ps_usp"], "PS-USP partition points")
     save_figure(figure, stem)
 
 

@@ -12,11 +12,11 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor
 
+from ..appendix import IMAGES
 from ..calibration import loosened, threshold
 from ..checkpoint import load_snapshot, save_snapshot
 from ..datasets import fashion_mnist, scaled
 from ..detector import EnergyDetector
-from ..domains import Box
 from ..energies import Conv
 from ..metrics import Detection, detection
 from ..negative import CrowdedUSP, PersistentUSP, Replay
@@ -28,7 +28,6 @@ from ..scorer import Scorer
 from ..types import Energy
 from .training import Recipe, Training
 
-IMAGES = Box(-1.0, 1.0, shape=(1, 28, 28))
 SNAPSHOTS = 5
 """Snapshots kept, spaced evenly over the last quarter of a run, the last one included."""
 

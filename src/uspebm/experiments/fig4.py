@@ -21,6 +21,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..appendix import MIXTURE_PS_USP, MIXTURE_SRLMC, MODES, PLANE
 from ..checkpoint import save_snapshot
 from ..density import GridDensity, region
 from ..energies import MLP
@@ -29,7 +30,7 @@ from ..plots import COLOURS, density_panel, new_figure, points_panel, save_figur
 from ..randomness import generator
 from ..types import Energy
 from .claims import Claim, claim, save_results
-from .mixture import DOMAIN, MIXTURE, MODES, RIGHTMOST, SRLMC, Measured, measure, truth
+from .mixture import MIXTURE, Measured, measure, truth
 from .training import Recipe, Training, drop_checkpoints
 
 
@@ -42,34 +43,25 @@ class Config:
     srlmc_recipe: Recipe
 
 
-PS_USP = PersistentUSP(
-    domain=DOMAIN,
-    particles=5000,
-    spacing=0.05,
-    proposal=RIGHTMOST,
-    active=1000,
-    nodes=5000,
-    rounds=50,
-)
 PAPER = Config(
     width=512,
-    ps_usp=PS_USP,
+    ps_usp=MIXTURE_PS_USP,
     ps_usp_recipe=Recipe("sgd", 1e-3, steps=4000, batch_size=1000),
-    srlmc=SRLMC,
+    srlmc=MIXTURE_SRLMC,
     srlmc_recipe=Recipe("sgd", 1e-3, steps=4000, batch_size=1000),
 )
 FAST = Config(
     width=128,
-    ps_usp=replace(PS_USP, particles=2500, active=625, spacing=0.07, nodes=2500, rounds=20),
+    ps_usp=replace(MIXTURE_PS_USP, particles=2500, active=625, spacing=0.07, nodes=2500, rounds=20),
     ps_usp_recipe=Recipe("adam", 1e-3, steps=1000, batch_size=1000, average_decay=0.98, cool=0.5),
-    srlmc=SRLMC,
+    srlmc=MIXTURE_SRLMC,
     srlmc_recipe=Recipe("adam", 3e-4, steps=500, batch_size=1000, average_decay=0.97),
 )
 SMOKE = Config(
     width=16,
-    ps_usp=replace(PS_USP, particles=200, active=50, spacing=0.2, nodes=200, rounds=2),
+    ps_usp=replace(MIXTURE_PS_USP, particles=200, active=50, spacing=0.2, nodes=200, rounds=2),
     ps_usp_recipe=Recipe("adam", 1e-3, steps=4, batch_size=50),
-    srlmc=Replay(replace(SRLMC.sampler, chains=50, steps=2), capacity=100),
+    srlmc=Replay(replace(MIXTURE_SRLMC.sampler, chains=50, steps=2), capacity=100),
     srlmc_recipe=Recipe("adam", 3e-4, steps=4, batch_size=50),
 )
 
@@ -216,8 +208,8 @@ def _draw(
     figure, panels = new_figure(columns=4)
     p = truth()
     peak = p.log_q.max().exp().item()
-    density_panel(panels[0], p, DOMAIN, peak, "(a) MoG density")
-    density_panel(panels[1], wrong, DOMAIN, peak, f"(b) SRLMC, KL {srlmc.kl:.2f}")
-    density_panel(panels[2], q, DOMAIN, peak, f"(c) PS-USP, KL {ours.kl:.3f}")
-    points_panel(panels[3], points, DOMAIN, COLOURS["ps_usp"], "(c) PS-USP partition points")
+    density_panel(panels[0], p, PLANE, peak, "(a) MoG density")
+    density_panel(panels[1], wrong, PLANE, peak, f"(b) SRLMC, KL {srlmc.kl:.2f}")
+    density_panel(panels[2], q, PLANE, peak, f"(c) PS-USP, KL {ours.kl:.3f}")
+    points_panel(panels[3], points, PLANE, COLOURS["ps_usp"], "(c) PS-USP partition points")
     save_figure(figure, stem)

@@ -6,24 +6,32 @@ those of the test images, and the images that are most overestimated. Presets ar
 whose models are used if they are there.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from ..appendix import IMAGES
 from ..datasets import OOD_NAMES, fashion_mnist, ood, scaled
+from ..engine import available, energy_on
 from ..metrics import fpr_at_tpr
-from ..plots import COLOURS, new_figure, save_figure
+from ..negative import Replay
+from ..plots import COLOURS, new_figure, save_figure, save_images
 from ..randomness import generator
 from ..types import Energy
+from .chains import Unmixed, unmixed
 from .claims import Claim, claim, save_results
-from .fashion import IMAGES, energy_of, scores, snapshots, split, train
+from .fashion import energy_of, scores, snapshots, split, train
 from .table1 import FAST, PAPER, SMOKE, Config
 
 __all__ = ["FAST", "PAPER", "SMOKE", "run"]
 
 COLUMNS = 12
 """Images in a row of the galleries."""
+POINTS = 20 * COLUMNS
+"""Points that are compared with the training images."""
 
 
 def run(out: Path, config: Config, seeds: int) -> list[Claim]:
@@ -31,62 +39,114 @@ def run(out: Path, config: Config, seeds: int) -> list[Claim]:
     data = split()
     folder = out.parent / "table1"
     known = scaled(fashion_mnist("test"))[: config.images]
+    digits = ood("MNIST")[: config.images]
     claims: list[Claim] = []
     for name, method in config.methods.items():
-        closer: list[float] = []
-        overestimated: list[float] = []
-        gaps: list[float] = []
+        looks: list[Look] = []
+        chains: list[Unmixed] = []
         for seed in range(seeds):
             # Particles, or the replay buffer: what the model takes for its own distribution.
             points = train(name, method, data.train, folder, seed).state.negative[0]
             energy = energy_of(snapshots(folder, name, seed)[-1])
-            chosen = points[: 20 * COLUMNS]
-            nearest = torch.cdist(chosen.flatten(1), data.train.flatten(1)).min(1)
-            noise = IMAGES.sample(len(chosen), generator(seed, "noise")).flatten(1)
-            from_noise = torch.cdist(noise, data.train.flatten(1)).min(1).values
-            closer.append((nearest.values.median() / from_noise.median()).item())
-            inside, digits = scores(energy, known), scores(energy, ood("MNIST")[: config.images])
-            overestimated.append(100 * (digits > inside.median()).float().mean().item())
-            gaps.append(((scores(energy, chosen).mean() - inside.mean()) / inside.std()).item())
-            if seed == 0:
-                _gallery(out / f"points-{name.lower()}", chosen, data.train[nearest.indices])
-                _errors(out / name.lower(), energy, config.images)
-        claims += [
-            claim(
-                f"{name}: points' distance to the nearest training image, over that of noise",
-                "resemble the data",
-                closer,
-                lambda v: v < 0.6,
-            ),
-            claim(
-                f"{name}: points' mean score minus the test images', in their deviations",
-                "about 0",
-                gaps,
-                lambda v: abs(v) < 3,
-            ),
-            claim(
-                f"{name}: share of MNIST above the median score of test images, %",
-                "high" if name == "SRLMC" else "0",
-                overestimated,
-                (lambda v: v > 10) if name == "SRLMC" else (lambda v: v < 1),
-            ),
-        ]
+            picture = out / name.lower() if seed == 0 else None
+            looks.append(_look(energy, points[:POINTS], data.train, known, digits, seed, picture))
+            if picture is not None:
+                _errors(picture, energy, config.images)
+            if isinstance(method.phase, Replay):
+                found = unmixed(
+                    energy_on(available("native", energy, method.phase), energy),
+                    method.phase.sampler,
+                    points,
+                    known,
+                    digits[:POINTS],
+                    seed,
+                    picture / "chains" if picture else None,
+                )
+                chains.append(found)
+        claims += _claims(name, looks, chains)
     save_results(out / "results.json", claims)
     return claims
 
 
-def _gallery(stem: Path, points: Tensor, nearest: Tensor) -> None:
-    """Points in the first and third rows, the training images nearest to them below."""
-    rows, columns = [], min(COLUMNS, len(points) // 2)
-    for k in range(2):
-        part = slice(columns * k, columns * (k + 1))
-        rows += [torch.cat(list(images[part].view(-1, 28, 28)), 1) for images in (points, nearest)]
-    figure, (panel,) = new_figure(columns=1)
-    figure.set_size_inches(6.4, 2.4)
-    panel.imshow(torch.cat(rows).numpy(), cmap="gray", vmin=-1, vmax=1)
-    panel.set_title("points, and below each the nearest training image", fontsize=8)
-    panel.set_axis_off()
-    save_figure(figure, stem)
+class Look(NamedTuple):
+    """What a model's own points look like, and what it makes of digits."""
+
+    closer: float
+    """Median distance of its points to the nearest training image, over that of noise."""
+    gap: float
+    """Mean score of its points minus the test images', in their deviations."""
+    overestimated: float
+    """Digits that score above the median of test images, in per cent."""
+
+
+def _look(
+    energy: Energy,
+    points: Tensor,
+    train: Tensor,
+    known: Tensor,
+    digits: Tensor,
+    seed: int,
+    picture: Path | None,
+) -> Look:
+    nearest = torch.cdist(points.flatten(1), train.flatten(1)).min(1)
+    noise = IMAGES.sample(len(points), generator(seed, "noise")).flatten(1)
+    from_noise = torch.cdist(noise, train.flatten(1)).min(1).values
+    if picture is not None:
+        titled = (("points", points), ("nearest training images", train[nearest.indices]))
+        rows = [(title, x[k : k + COLUMNS]) for k in (0, COLUMNS) for title, x in titled]
+        save_images(picture / "points", rows)
+    inside = scores(energy, known)
+    return Look(
+        (nearest.values.median() / from_noise.median()).item(),
+        ((scores(energy, points).mean() - inside.mean()) / inside.std()).item(),
+        100 * (scores(energy, digits) > inside.median()).float().mean().item(),
+    )
+
+
+def _claims(name: str, looks: Sequence[Look], chains: Sequence[Unmixed]) -> list[Claim]:
+    claims = [
+        claim(
+            f"{name}: points' distance to the nearest training image, over that of noise",
+            "resemble the data",
+            [look.closer for look in looks],
+            lambda v: v < 0.6,
+        ),
+        claim(
+            f"{name}: points' mean score minus the test images', in their deviations",
+            "about 0",
+            [look.gap for look in looks],
+            lambda v: abs(v) < 3,
+        ),
+        claim(
+            f"{name}: share of MNIST above the median score of test images, %",
+            "high" if chains else "0",
+            [look.overestimated for look in looks],
+            (lambda v: v > 10) if chains else (lambda v: v < 1),
+        ),
+    ]
+    if not chains:
+        return claims
+    return [
+        *claims,
+        claim(
+            f"{name}: share of chains from digits that end nearest to their own digit",
+            "do not mix",
+            [one.stay for one in chains],
+            lambda v: v > 0.9,
+        ),
+        claim(
+            f"{name}: digits' distance to the nearest sample, over that of test images",
+            "not visited",
+            [one.visited for one in chains],
+            lambda v: v > 1,
+        ),
+        claim(
+            f"{name}: mean score of samples moved on minus the test images', in their deviations",
+            "stopped early",
+            [one.drift for one in chains],
+            lambda v: v > 3,
+        ),
+    ]
 
 
 def _errors(out: Path, energy: Energy, images: int) -> None:

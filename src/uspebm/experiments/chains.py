@@ -1,0 +1,67 @@
+"""Why SRLMC's density cannot be trusted on images: where its chains go, and where they never come.
+
+Training only compares the data's energy with that of the chains' ends. Two things then stay unknown
+to it: the energy of places no chain visits, and how much density lies beyond a chain's last step.
+"""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from ..negative import Langevin
+from ..plots import save_images
+from ..randomness import generator
+from ..types import Energy
+from .fashion import scores
+
+LONG = 50
+"""Runs of a chain, one after the other, until its energy is looked at again."""
+
+
+class Unmixed(NamedTuple):
+    """What happens to chains that start at digits, and to samples that are moved on."""
+
+    stay: float
+    """Share of the chains from digits whose ends are nearer to their own start than to another."""
+    visited: float
+    """Median distance of digits to the nearest sample, over that of test images."""
+    drift: float
+    """Mean score of samples after ``LONG`` further runs minus the test images', in deviations."""
+
+
+def unmixed(
+    energy: Energy,
+    sampler: Langevin,
+    samples: Tensor,
+    known: Tensor,
+    digits: Tensor,
+    seed: int,
+    stem: Path | None = None,
+) -> Unmixed:
+    """Run ``sampler``'s chains from ``digits`` and from ``samples``; draw them at ``stem``."""
+    ends = sampler.run(energy, digits, generator(seed, "from digits"))
+    home = torch.cdist(ends.flatten(1), digits.flatten(1)).argmin(1)
+    later = samples[: len(digits)]
+    for k in range(LONG):
+        later = sampler.run(energy, later, generator(seed, "longer", k))
+    inside = scores(energy, known)
+    if stem is not None:
+        rows = (
+            ("samples", samples),
+            (f"{LONG * sampler.steps:,} steps later", later),
+            ("digits", digits),
+            (f"{sampler.steps} steps later", ends),
+        )
+        save_images(stem, rows)
+    return Unmixed(
+        (home == torch.arange(len(digits))).float().mean().item(),
+        (_nearest(digits, samples) / _nearest(known[: len(digits)], samples)).item(),
+        ((scores(energy, later).mean() - inside.mean()) / inside.std()).item(),
+    )
+
+
+def _nearest(images: Tensor, samples: Tensor) -> Tensor:
+    """Median distance to the nearest sample."""
+    return torch.cdist(images.flatten(1), samples.flatten(1)).min(1).values.median()
