@@ -688,6 +688,20 @@ def test_outliers_need_a_name_and_a_file(
     refused(f"{text} should be NAME=DATA", *command, f"--ood={text}")
 
 
+def test_a_column_that_numbers_the_rows_is_pointed_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = np.arange(len(TABLE))[:, None]
+    data = write_csv(tmp_path / "x.csv", np.hstack([TABLE[:, :2], rows]), "a,b,row")
+    assert run("fit", data, "--out", tmp_path / "m", *QUICK) == 0
+    err = capsys.readouterr().err
+    assert "column 'row' rises" in err
+    assert "--drop 'row'" in err
+    assert "column 'a'" not in err
+    assert run("fit", data, "--out", tmp_path / "n", *QUICK, "--drop", "row") == 0
+    assert "rises" not in capsys.readouterr().err
+
+
 def test_outliers_need_different_names(models: Path, refused: Callable[..., None]) -> None:
     ood = ("--ood", f"far={models / 'x.csv'}") * 2
     refused("different names", "evaluate", models / "named", "--id", models / "x.csv", *ood)

@@ -32,6 +32,8 @@ CHUNK = 8192
 """Rows read and scored at a time, at most: between larger ones, allocators may keep ten times what
 is used."""
 LARGEST = 1e150
+RISING = 20
+"""Rows from which on a column that rises in all of them is no chance."""
 COLUMNS = ("score", "p_value", "outlier")
 METRICS = ("FPR95", "AUROC", "AUPR, normal positive", "AUPR, outliers positive")
 
@@ -62,7 +64,7 @@ def fit(arguments: Namespace) -> None:
         enough(source.rows, str(source.path))
     X = some_rows(source, arguments.rows, arguments.seed)
     enough(len(X), str(source.path))
-    _refuse_columns(source, X)
+    _check_columns(source, X)
     detector.fit(X)
     if source.columns is not None:
         detector.feature_names_in_ = np.array(source.columns, dtype=object)
@@ -193,7 +195,7 @@ def compare(arguments: Namespace) -> None:
         if len(source.event_shape) > 1:
             raise ValueError(f"{arguments.data} holds images; compare takes a table")
         X = some_rows(source, arguments.rows, 0)
-        _refuse_columns(source, X)
+        _check_columns(source, X)
         problems = partial(comparison.user_problem, X)
     if missing := comparison.left_out():
         _say(missing)
@@ -239,23 +241,38 @@ def _refuse_too_few(rows: int, what: str, share: float, false_alarm_rate: float)
     )
 
 
-def _refuse_columns(source: Source, X: NDArray[Any]) -> None:
-    """Columns of a table that tell nothing, or have values whose squares are no numbers."""
+def _check_columns(source: Source, X: NDArray[Any]) -> None:
+    """Refuse columns of a table that tell nothing, or have values whose squares are no numbers.
+
+    Columns that rise from row to row are only pointed out.
+    """
     if X.ndim != 2:
         return
     low, high = X.min(0).astype(np.float64), X.max(0).astype(np.float64)
-    for k in np.flatnonzero((low == high) | (high > LARGEST) | (low < -LARGEST)):
-        where, how = f"column {k + 1}", "remove it"
-        if source.columns is not None:
-            where = f"column {source.columns[k]!r}"
-            how = f"leave it out (--drop {source.columns[k]!r})"
+    for k in np.flatnonzero((low == high) | (high > LARGEST) | (low < -LARGEST)).tolist():
+        column, how = _column(source, k)
         if low[k] == high[k]:
             raise ValueError(
-                f"{source.path}: {where} is {low[k]:g} in all rows and tells nothing; {how}"
+                f"{source.path}: {column} is {low[k]:g} in all rows and tells nothing; {how}"
             )
         raise ValueError(
-            f"{source.path}: {where} has values beyond {LARGEST:g}; {how}, or take larger units"
+            f"{source.path}: {column} has values beyond {LARGEST:g}; {how}, or take larger units"
         )
+    if len(X) < RISING:
+        return
+    for k in np.flatnonzero((X[1:] > X[:-1]).all(0)).tolist():
+        column, how = _column(source, k)
+        _warn(
+            f"{source.path}: {column} rises from row to row, as a row's number or date does. "
+            f"New rows would be outliers because they are new; if it is one, {how}"
+        )
+
+
+def _column(source: Source, k: int) -> tuple[str, str]:
+    """What it is called, and how to do without it."""
+    if source.columns is None:
+        return f"column {k + 1}", "remove it"
+    return f"column {source.columns[k]!r}", f"leave it out (--drop {source.columns[k]!r})"
 
 
 def _open_for(detector: EnergyDetector, path: Path, drop: Sequence[str]) -> Source:
@@ -291,6 +308,10 @@ def _scored(
 
 def _say(text: str) -> None:
     console.print(text, soft_wrap=True, markup=False)
+
+
+def _warn(text: str) -> None:
+    sys.stderr.write(f"uspebm: {text}\n")
 
 
 def _print(value: Any) -> None:
