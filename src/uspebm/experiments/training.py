@@ -24,7 +24,8 @@ class Recipe:
     """How long to train, and how fast.
 
     ``cool`` is the share of the updates, at the end, over which the learning rate falls to zero;
-    ``level`` the weight of the variance of the data's energies.
+    with ``cycles`` this happens several times, and each time it starts anew. ``level`` is the
+    weight of the variance of the data's energies.
     """
 
     optimizer: Literal["adam", "sgd"]
@@ -33,6 +34,7 @@ class Recipe:
     batch_size: int
     average_decay: float = 0.99
     cool: float = 0.0
+    cycles: int = 1
     level: float = 0.0
 
 
@@ -52,8 +54,9 @@ class Training:
     ) -> None:
         make = Adam if recipe.optimizer == "adam" else SGD
         optimizer = make(module.parameters(), lr=recipe.learning_rate)
-        cooling = max(1.0, recipe.cool * recipe.steps)
-        scheduler = LambdaLR(optimizer, lambda step: min(1.0, (recipe.steps - step) / cooling))
+        cycle = recipe.steps // recipe.cycles
+        cooling = max(1.0, recipe.cool * cycle)
+        scheduler = LambdaLR(optimizer, lambda step: min(1.0, (cycle - step % cycle) / cooling))
         self.state = TrainState.start(
             module,
             phase,
