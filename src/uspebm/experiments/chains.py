@@ -1,7 +1,7 @@
 """Why SRLMC's density cannot be trusted on images: where its chains go, and where they never come.
 
 Training only compares the data's energy with that of the chains' ends. Two things then stay unknown
-to it: the energy of places no chain visits, and how much density lies beyond a chain's last step.
+to it: the energy of places that no chain visits, and where chains would go if they went on.
 """
 
 from pathlib import Path
@@ -14,10 +14,9 @@ from ..negative import Langevin
 from ..plots import save_images
 from ..randomness import generator
 from ..types import Energy
-from .fashion import scores
 
 LONG = 50
-"""Runs of a chain, one after the other, until its energy is looked at again."""
+"""Runs of a chain, one after the other, until it is looked at again."""
 
 
 class Unmixed(NamedTuple):
@@ -27,8 +26,9 @@ class Unmixed(NamedTuple):
     """Share of the chains from digits whose ends are nearer to their own start than to another."""
     visited: float
     """Median distance of digits to the nearest sample, over that of test images."""
-    drift: float
-    """Mean score of samples after ``LONG`` further runs minus the test images', in deviations."""
+    collapse: float
+    """Median distance of samples to the nearest other after ``LONG`` further runs, over that of as
+    many test images: chains that reach the law they aim at tend to few of its modes."""
 
 
 def unmixed(
@@ -40,13 +40,13 @@ def unmixed(
     seed: int,
     stem: Path | None = None,
 ) -> Unmixed:
-    """Run ``sampler``'s chains from ``digits`` and from ``samples``; draw them at ``stem``."""
+    """Run chains from ``digits``, and on from as many ``samples``; draw them at ``stem``."""
+    known = known[: len(digits)]
     ends = sampler.run(energy, digits, generator(seed, "from digits"))
     home = torch.cdist(ends.flatten(1), digits.flatten(1)).argmin(1)
     later = samples[: len(digits)]
     for k in range(LONG):
         later = sampler.run(energy, later, generator(seed, "longer", k))
-    inside = scores(energy, known)
     if stem is not None:
         rows = (
             ("samples", samples),
@@ -57,11 +57,17 @@ def unmixed(
         save_images(stem, rows)
     return Unmixed(
         (home == torch.arange(len(digits))).float().mean().item(),
-        (_nearest(digits, samples) / _nearest(known[: len(digits)], samples)).item(),
-        ((scores(energy, later).mean() - inside.mean()) / inside.std()).item(),
+        _nearest(digits, samples) / _nearest(known, samples),
+        _apart(later) / _apart(known),
     )
 
 
-def _nearest(images: Tensor, samples: Tensor) -> Tensor:
+def _nearest(images: Tensor, samples: Tensor) -> float:
     """Median distance to the nearest sample."""
-    return torch.cdist(images.flatten(1), samples.flatten(1)).min(1).values.median()
+    return torch.cdist(images.flatten(1), samples.flatten(1)).min(1).values.median().item()
+
+
+def _apart(images: Tensor) -> float:
+    """Median distance to the nearest other image."""
+    distance = torch.cdist(images.flatten(1), images.flatten(1))
+    return distance.fill_diagonal_(torch.inf).min(1).values.median().item()
