@@ -97,3 +97,28 @@ def test_a_cell_is_the_mean_over_seeds_in_per_cent() -> None:
     found = [Detection(0.01, 0.9, 0.9, 0.9), Detection(0.03, 0.9, 0.9, 0.9)]
     assert table1._cell(found, "fpr95") == "2.00 ± 1.41"
     assert table1._cell(found[:1], "fpr95") == "1.00"
+
+
+def test_claims_want_ps_usp_below_the_paper_and_srlmc_to_fail() -> None:
+    def row(*fpr95: float) -> table1.Row:
+        return {
+            kind: [Detection(rate / 100, 1.0, 1.0, 1.0)]
+            for kind, rate in zip(datasets.OOD_NAMES, fpr95, strict=True)
+        }
+
+    methods = {name: table1.SMOKE.methods[name] for name in ("SRLMC", "crowded-PS-USP")}
+    rows = {"SRLMC": row(90, 9, 50, 50, 0), "crowded-PS-USP": row(2, 1.85, 7, 0, 0)}
+    found = table1._claims(methods, rows, {"crowded-PS-USP": [3.5]})
+    verdicts = {claim.name: claim.holds for claim in found}
+    assert verdicts == {
+        "SRLMC: FPR95 on MNIST, %": True,
+        "SRLMC: FPR95 on KMNIST, %": False,
+        "SRLMC: FPR95 on NotMNIST, %": True,
+        "SRLMC: FPR95 on Constant, %": True,
+        "crowded-PS-USP: FPR95 on MNIST, %": True,
+        "crowded-PS-USP: FPR95 on KMNIST, %": False,
+        "crowded-PS-USP: FPR95 on NotMNIST, %": True,
+        "crowded-PS-USP: FPR95 on Constant, %": True,
+        "crowded-PS-USP: FPR95 on Noise, %": True,
+        "crowded-PS-USP: span of FPR95 on MNIST, last quarter": False,
+    }
