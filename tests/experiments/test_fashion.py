@@ -122,3 +122,9 @@ def test_claims_want_ps_usp_below_the_paper_and_srlmc_to_fail() -> None:
         "crowded-PS-USP: FPR95 on Noise, %": True,
         "crowded-PS-USP: span of FPR95 on MNIST, last quarter": False,
     }
+
+
+def test_what_takes_long_is_trained_with_fewer_seeds() -> None:
+    method = table1.PAPER.methods["PS-USP"]
+    assert list(method.seeds(3)) == [0]
+    assert list(table1.PAPER.methods["SRLMC"].seeds(3)) == [0, 1, 2]

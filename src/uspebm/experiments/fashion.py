@@ -73,6 +73,12 @@ class Method:
     """Standard deviation of the noise added to the data."""
     afresh: float = 0.0
     """Share of the particles that start where fresh ones do; the others start at images."""
+    most_seeds: int | None = None
+    """However many seeds are asked for, at most so many are trained: what takes long."""
+
+    def seeds(self, wanted: int) -> range:
+        """Those to train."""
+        return range(min(wanted, self.most_seeds or wanted))
 
     @property
     def kind(self) -> Literal["srlmc", "ps-usp"]:

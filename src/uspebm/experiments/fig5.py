@@ -46,7 +46,7 @@ def run(out: Path, config: Config, seeds: int) -> list[Claim]:
     for name, method in config.methods.items():
         looks: list[Look] = []
         chains: list[Unmixed] = []
-        for seed in range(seeds):
+        for seed in method.seeds(seeds):
             # Particles, or the replay buffer: what the model takes for its own distribution.
             points = train(name, method, data.train, folder, seed).state.negative[0]
             energy = energy_of(snapshots(folder, name, seed)[-1])
