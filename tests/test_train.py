@@ -12,9 +12,12 @@ from uspebm import (
     MLP,
     Box,
     DivergedError,
+    Gaussian,
     GaussianMixture,
+    Langevin,
     Particles,
     PersistentUSP,
+    Replay,
     RiemannGrid,
     TrainState,
     fit,
@@ -29,7 +32,8 @@ TARGET = GaussianMixture(((-0.5,), (0.4,)), 0.15, (0.3, 0.7))
 
 def make(phase: Any, learning_rate: float = 3e-3, **options: Any) -> TrainState:
     torch.manual_seed(0)
-    net = MLP(phase.domain.shape if hasattr(phase, "domain") else 2, width=32)
+    domain = getattr(phase, "domain", None)
+    net = MLP(2 if domain is None else domain.shape, width=32)
     return TrainState.start(
         net, phase, torch.optim.Adam(net.parameters(), learning_rate), **options
     )
@@ -203,14 +207,28 @@ def test_an_infinite_loss_says_step_loss_and_effective_sample_size() -> None:
     state = TrainState.start(net, phase, torch.optim.SGD(net.parameters(), 0.1))
 
     class Far:
+        """Finite when it is first looked at."""
+
+        value = 0.0
+
         def sample(self, n: int, generator: object, dtype: torch.dtype) -> Tensor:
-            return torch.full((n, 1), float("inf"), dtype=dtype)
+            drawn = torch.full((n, 1), self.value, dtype=dtype)
+            self.value = float("inf")
+            return drawn
 
     with pytest.raises(
         DivergedError, match=r"update 1: loss nan.*effective sample size 20\.0 of 20"
     ):
         list(fit(state, phase, Far(), batch_size=5, steps=2))
     assert net.weight.item() == 0.0
+
+
+@pytest.mark.parametrize("replay", [False, True])
+def test_a_law_beyond_the_domain_is_refused(replay: bool) -> None:
+    sampler = Langevin(LINE, chains=5, steps=1, step_size=0.1, domain=LINE)
+    phase = Replay(sampler, capacity=10) if replay else sampler
+    with pytest.raises(ValueError, match="of the data lies outside"):
+        next(fit(make(phase), phase, Gaussian((100.0,), std=0.1), batch_size=5, steps=1))
 
 
 def test_bad_settings_are_refused() -> None:

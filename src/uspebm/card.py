@@ -1,8 +1,10 @@
 """The card of a model: what a person should know before using it."""
 
+import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from .calibration import interval, threshold
 from .detector import EnergyDetector
@@ -15,10 +17,27 @@ COLUMNS = 30
 """More than these are not listed."""
 
 
-def card(detector: EnergyDetector, title: str, data: str | None = None, curve: bool = True) -> str:
-    """In Markdown. ``data``: what they were; ``curve``: whether its picture was drawn."""
-    parts = ([f"# {title}"], _data(detector, data), _model(detector, curve), _thresholds(detector))
-    return "\n".join(line for part in parts for line in (*part, "")).rstrip("\n") + "\n"
+def card(
+    detector: EnergyDetector,
+    title: str,
+    data: str | None = None,
+    curve: bool = True,
+    training: Mapping[str, Any] | None = None,
+) -> str:
+    """In Markdown.
+
+    ``data``: what they were; ``curve``: whether its picture was drawn; ``training``: how the
+    network was trained if not by the detector.
+    """
+    parts = (
+        [f"# {title}"],
+        _data(detector, data),
+        _model(detector, curve),
+        _training(training or {}),
+        _thresholds(detector),
+    )
+    filled = (lines for part in parts if (lines := list(part)))
+    return "\n".join(line for lines in filled for line in (*lines, "")).rstrip("\n") + "\n"
 
 
 def _data(detector: EnergyDetector, data: str | None) -> Iterator[str]:
@@ -49,6 +68,12 @@ def _data(detector: EnergyDetector, data: str | None) -> Iterator[str]:
         yield f"| {shown} | {means[k]:.6g} | {lows[k]:.6g} | {highs[k]:.6g} |"
     if count > COLUMNS:
         yield f"\nAnd {count - COLUMNS} more columns."
+
+
+def _training(settings: Mapping[str, Any]) -> Iterator[str]:
+    if settings:
+        yield "## Training\n"
+        yield f"```json\n{json.dumps(settings, indent=1)}\n```"
 
 
 def _model(detector: EnergyDetector, curve: bool) -> Iterator[str]:

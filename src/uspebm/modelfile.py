@@ -9,6 +9,7 @@ import copy
 import hashlib
 import json
 import math
+from collections.abc import Mapping
 from importlib.resources import files as package_files
 from pathlib import Path
 from typing import Any
@@ -45,10 +46,12 @@ def save(
     folder: Path | str,
     title: str = "Energy-based model",
     data: str | None = None,
+    training: Mapping[str, Any] | None = None,
 ) -> None:
     """Write a fitted detector to ``folder``, whole or not at all; a model there is replaced.
 
-    ``title`` and what ``data`` it was fitted to, if that is told, are for the card.
+    ``title`` and what ``data`` it was fitted to, if that is told, are for the card. ``training``
+    says how the network was trained if not by the detector's own ``fit``.
     """
     folder = Path(folder)
     if not hasattr(detector, "scorer_"):
@@ -58,12 +61,14 @@ def save(
     tensors["calibration_scores"] = torch.from_numpy(detector.calibration_scores_)
     weights = safetensors.torch.save(tensors)
     about = _about(detector) | {"sha256": hashlib.sha256(weights).hexdigest()}
+    if training is not None:
+        about["training"] = dict(training)
     with whole_folder(folder) as filling:
         # As bytes: the library's own writing leaves files that only their owner may read.
         (filling / WEIGHTS).write_bytes(weights)
         (filling / ABOUT).write_text(json.dumps(about, indent=1, allow_nan=False), encoding="utf-8")
         drawn = draw_curve(detector.curve_, filling / CURVE)
-        (filling / CARD).write_text(card(detector, title, data, drawn), encoding="utf-8")
+        (filling / CARD).write_text(card(detector, title, data, drawn, training), encoding="utf-8")
 
 
 def check_place(folder: Path) -> None:

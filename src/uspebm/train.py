@@ -180,7 +180,7 @@ def fit(
         positive(clip_norm=clip_norm)
     if level:
         positive(level=level)
-    _check_data(data, phase, batch_size)
+    _check_data(data, phase, batch_size, next(state.module.parameters()))
     if state.engine is None:
         state.engine = choose_engine(state.module, phase, steps)
     else:
@@ -198,7 +198,9 @@ def fit(
         yield record
 
 
-def _check_data(data: Tensor | Proposal, phase: NegativePhase[Any], batch_size: int) -> None:
+def _check_data(
+    data: Tensor | Proposal, phase: NegativePhase[Any], batch_size: int, like: Tensor
+) -> None:
     domain = getattr(phase, "domain", None)
     if not isinstance(data, Tensor):
         if not hasattr(data, "sample"):
@@ -206,7 +208,7 @@ def _check_data(data: Tensor | Proposal, phase: NegativePhase[Any], batch_size: 
                 f"data is of type {type(data).__name__}; it must be a torch tensor (N, *event), "
                 "or have a method sample"
             )
-        return
+        data = data.sample(batch_size, generator(0, "check", device=like.device), like.dtype)
     if not data.is_floating_point() or data.dim() < 2:
         raise ValueError(
             f"data is {data.dtype} of shape {tuple(data.shape)}; it must be floating-point, "

@@ -50,7 +50,11 @@ def split() -> Split:
 
 @dataclass(frozen=True)
 class NoisyImages:
-    """Images with Gaussian noise of standard deviation ``std``, as SRLMC needs them."""
+    """Images with Gaussian noise of standard deviation ``std``, as SRLMC needs them.
+
+    Projected on their domain, as the chains are: otherwise the energy learns to tell them apart by
+    pixels blacker than black, where no chain can go.
+    """
 
     images: Tensor
     std: float
@@ -60,7 +64,8 @@ class NoisyImages:
     ) -> Tensor:
         """``n`` images, drawn with replacement."""
         chosen = self.images[torch.randint(len(self.images), (n,), generator=generator)]
-        return chosen + self.std * torch.randn(chosen.shape, generator=generator, dtype=dtype)
+        noise = torch.randn(chosen.shape, generator=generator, dtype=dtype)
+        return IMAGES.project(chosen + self.std * noise)
 
 
 @dataclass(frozen=True)
@@ -88,35 +93,41 @@ class Method:
 
 def train(name: str, method: Method, images: Tensor, folder: Path, seed: int) -> Training:
     """A trained model; snapshots of its averaged weights lie beside ``folder/name-seed``."""
-    torch.manual_seed(seed)
     data: Any = NoisyImages(images, method.noise) if method.noise else images
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        network = Conv()
     training = Training(
         f"{name}-{seed}",
-        Conv(),
+        network,
         method.phase,
         data,
         method.recipe,
         folder / f"{name}-{seed}",
         seed,
-        negative=_start(method, images, seed),
+        negative=start(method, images, seed),
+        noise=method.noise,
+        afresh=method.afresh,
     )
-    steps = method.recipe.steps
-    due = {steps - k * steps // (4 * (SNAPSHOTS - 1)) for k in range(SNAPSHOTS)}
-    for record in training:
-        if record.step in due:
-            save_snapshot(training.state.average.module, snapshot(folder, name, seed, record.step))
-    # Once more, in case the run was stopped between its last update and that.
-    save_snapshot(training.state.average.module, snapshot(folder, name, seed, steps))
+    due = _snapshot_steps(method)
+
+    def keep() -> None:
+        if (step := training.state.step) in due:
+            path = _snapshot(folder, name, seed, step)
+            save_snapshot(training.state.average.module, path)
+
+    keep()  # in case that the run was stopped between an update and this
+    for _ in training:
+        keep()
     return training
 
 
-def _start(method: Method, images: Tensor, seed: int) -> tuple[Any, ...] | None:
-    """Particles at training images, some of them at fresh draws; a buffer starts by itself."""
-    phase = method.phase
+def start(method: Method, images: Tensor, seed: int) -> tuple[Any, ...]:
+    """Particles at training images, some of them at fresh draws; a buffer of draws."""
+    phase, draws = method.phase, generator(seed, "particles")
     if isinstance(phase, Replay):
-        return None
+        return phase.init(generator(seed, "init"))
     n = (phase.phase if isinstance(phase, CrowdedUSP) else phase).particles
-    draws = generator(seed, "particles")
     points = images[torch.randperm(len(images), generator=draws)[:n]]
     if isinstance(phase, CrowdedUSP) and phase.fresh is not None:
         count = round(method.afresh * n)
@@ -124,14 +135,18 @@ def _start(method: Method, images: Tensor, seed: int) -> tuple[Any, ...] | None:
     return phase.start_at(points)
 
 
-def snapshot(folder: Path, name: str, seed: int, step: int) -> Path:
-    """Where the averaged weights of that update are."""
+def _snapshot_steps(method: Method) -> list[int]:
+    steps = method.recipe.steps
+    return sorted({steps - k * steps // (4 * (SNAPSHOTS - 1)) for k in range(SNAPSHOTS)})
+
+
+def _snapshot(folder: Path, name: str, seed: int, step: int) -> Path:
     return folder / f"{name}-{seed}-step-{step:06}.safetensors"
 
 
-def snapshots(folder: Path, name: str, seed: int) -> list[Path]:
-    """Those that there are, in order."""
-    return sorted(folder.glob(f"{name}-{seed}-step-*.safetensors"))
+def snapshots(folder: Path, name: str, method: Method, seed: int) -> list[Path]:
+    """Where the averaged weights of the last quarter are, in order."""
+    return [_snapshot(folder, name, seed, step) for step in _snapshot_steps(method)]
 
 
 def energy_of(path: Path) -> Conv:

@@ -49,7 +49,7 @@ def run(out: Path, config: Config, seeds: int) -> list[Claim]:
         for seed in method.seeds(seeds):
             # Particles, or the replay buffer: what the model takes for its own distribution.
             points = train(name, method, data.train, folder, seed).state.negative[0]
-            energy = energy_of(snapshots(folder, name, seed)[-1])
+            energy = energy_of(snapshots(folder, name, method, seed)[-1])
             picture = out / name.lower() if seed == 0 else None
             looks.append(_look(energy, points[:POINTS], data.train, known, digits, seed, picture))
             if picture is not None:

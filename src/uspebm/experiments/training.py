@@ -51,9 +51,13 @@ class Training:
         folder: Path,
         seed: int,
         negative: tuple[Any, ...] | None = None,
+        **about: Any,
     ) -> None:
+        """``about``: what else must not change between a run and its resumption."""
         make = Adam if recipe.optimizer == "adam" else SGD
         optimizer = make(module.parameters(), lr=recipe.learning_rate)
+        if recipe.steps % recipe.cycles:
+            raise ValueError(f"steps={recipe.steps} must be a multiple of cycles={recipe.cycles}")
         cycle = recipe.steps // recipe.cycles
         cooling = max(1.0, recipe.cool * cycle)
         scheduler = LambdaLR(optimizer, lambda step: min(1.0, (cycle - step % cycle) / cooling))
@@ -68,15 +72,15 @@ class Training:
         )
         self._name, self._phase, self._data, self._recipe = name, phase, data, recipe
         self._folder = folder
-        settings = json.dumps({**asdict(recipe), "phase": repr(phase), "network": repr(module)})
-        if checkpoints(folder) and self._settings.exists():
-            if self._settings.read_text() != settings:
+        settings = {**asdict(recipe), "phase": repr(phase), "network": repr(module), **about}
+        if checkpoints(folder):
+            if not self._settings.exists() or json.loads(self._settings.read_text()) != settings:
                 raise ValueError(
                     f"{folder} holds a run with other settings: choose another --out, or remove it"
                 )
         else:
             with whole_file(self._settings) as file:
-                file.write(settings.encode())
+                file.write(json.dumps(settings).encode())
         if resume(self.state, folder):
             console.print(f"{name}: resuming at update {self.state.step}")
 

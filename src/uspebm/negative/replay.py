@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from ..checks import at_least
-from ..domains import check_proposal
+from ..domains import Box, check_proposal
 from ..types import Energy, Nodes
 from .langevin import Langevin, LangevinInfo
 
@@ -51,6 +51,10 @@ class Replay:
             )
         if not 0.0 <= self.refresh <= 1.0:
             raise ValueError(f"refresh={self.refresh} must be a probability")
+
+    @property
+    def domain(self) -> Box | None:
+        return self.sampler.domain
 
     @property
     def gradients(self) -> int:
