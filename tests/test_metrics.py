@@ -87,3 +87,11 @@ def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
 def test_a_wrong_level_is_refused() -> None:
     with pytest.raises(ValueError, match=r"level=95 must lie between 0 and 1"):
         intervals([1.0], [0.0], level=95)
+    with pytest.raises(ValueError, match=r"resamples=0 must be a whole number, at least 1"):
+        intervals([1.0], [0.0], resamples=0)
+
+
+@pytest.mark.parametrize("tpr", [0.0, 1.5, float("nan")])
+def test_a_rate_is_a_share(tpr: float) -> None:
+    with pytest.raises(ValueError, match=r"tpr=\S+ must lie above 0"):
+        fpr_at_tpr([1.0], [0.0], tpr)

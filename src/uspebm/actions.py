@@ -33,7 +33,7 @@ CHUNK = 8192
 is used."""
 LARGEST = 1e150
 RISING = 20
-"""Rows from which on a column that rises in all of them is no chance."""
+"""Rows from which on a column that rises or falls in all of them is no chance."""
 COLUMNS = ("score", "p_value", "outlier")
 METRICS = ("FPR95", "AUROC", "AUPR, normal positive", "AUPR, outliers positive")
 
@@ -130,12 +130,22 @@ def evaluate(arguments: Namespace) -> None:
     found = {name: intervals(known, scores) for name, scores in strange.items()}
     alarms = {name: _share_below(detector.offset_, scores) for name, scores in strange.items()}
     false_alarms = _share_below(detector.offset_, known)
+    expected = calibration.rate_at(detector.calibration_scores_, detector.offset_)
     if arguments.json:
         against = {
-            name: {k: v._asdict() for k, v in figures.items()} | {"alarms": alarms[name]}
+            name: {k: v._asdict() for k, v in figures.items()}
+            | {"alarms": alarms[name], "rows": len(strange[name])}
             for name, figures in found.items()
         }
-        _print({"false_alarms": false_alarms, "against": against})
+        _print(
+            {
+                "threshold": detector.offset_,
+                "rows": len(known),
+                "false_alarms": false_alarms,
+                "false_alarms_expected": expected,
+                "against": against,
+            }
+        )
         return
     table = Table(title=f"{arguments.id.name} against …, per cent with 95 % intervals")
     for heading in ("outliers", *METRICS, "alarms"):
@@ -147,11 +157,10 @@ def evaluate(arguments: Namespace) -> None:
         )
         table.add_row(name, *cells, f"{100 * alarms[name]:.2f}")
     console.print(table)
-    expected = calibration.rate_at(detector.calibration_scores_, detector.offset_)
     _say(
-        f"Alarms are scores below the model's threshold, {detector.offset_:.6g}: "
-        f"{100 * false_alarms:.2f} % of {arguments.id.name}, "
-        f"of which {100 * expected:.2f} % at most were to be expected"
+        f"Alarms are scores below the model's threshold, {detector.offset_:.6g}. "
+        f"Of {arguments.id.name}, {100 * false_alarms:.2f} % raise one; "
+        f"at most {100 * expected:.2f} % was to be expected on average"
     )
 
 
@@ -244,7 +253,7 @@ def _refuse_too_few(rows: int, what: str, share: float, false_alarm_rate: float)
 def _check_columns(source: Source, X: NDArray[Any]) -> None:
     """Refuse columns of a table that tell nothing, or have values whose squares are no numbers.
 
-    Columns that rise from row to row are only pointed out.
+    Columns that rise or fall from row to row are only pointed out.
     """
     if X.ndim != 2:
         return
@@ -260,11 +269,11 @@ def _check_columns(source: Source, X: NDArray[Any]) -> None:
         )
     if len(X) < RISING:
         return
-    for k in np.flatnonzero((X[1:] > X[:-1]).all(0)).tolist():
+    for k in np.flatnonzero((X[1:] > X[:-1]).all(0) | (X[1:] < X[:-1]).all(0)).tolist():
         column, how = _column(source, k)
         _warn(
-            f"{source.path}: {column} rises from row to row, as a row's number or date does. "
-            f"New rows would be outliers because they are new; if it is one, {how}"
+            f"{source.path}: {column} rises or falls from row to row, as numbers and dates of rows "
+            f"do. New rows would be outliers because they are new; if it is one, {how}"
         )
 
 

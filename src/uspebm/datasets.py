@@ -155,13 +155,13 @@ def _download(source: Source) -> Tensor:
         with urllib.request.urlopen(source.url, timeout=30) as answer:
             size = int(answer.headers.get("Content-Length", 0))
             content = downloading(answer, source.name, size)
+        plain = unzipped(content, Path(source.name))
     except (OSError, ValueError, HTTPException) as error:
         raise ValueError(
             f"{source.name} was found in none of {', '.join(map(str, _folders()))} and cannot be "
             f"downloaded from {source.url} ({error}): put it in one of these folders, or set "
             "USPEBM_DATA to the folder that has it"
         ) from error
-    plain = unzipped(content, Path(source.url))
     if hashlib.sha256(plain).hexdigest() != source.sha256:
         raise ValueError(
             f"{source.url} sent something else than {source.name} (its content's SHA-256 "

@@ -11,6 +11,8 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.metrics import average_precision_score, roc_auc_score
 
+from .checks import at_least
+
 Scores = NDArray[np.float64]
 
 
@@ -34,6 +36,8 @@ def detection(id_scores: ArrayLike, ood_scores: ArrayLike) -> Detection:
 
 def fpr_at_tpr(id_scores: ArrayLike, ood_scores: ArrayLike, tpr: float = 0.95) -> float:
     """Share of OOD points accepted by the strictest threshold that accepts ``tpr`` of ID."""
+    if not 0 < tpr <= 1:
+        raise ValueError(f"tpr={tpr} must lie above 0, and be at most 1")
     return _fpr_at_tpr(_checked(id_scores, "ID"), _checked(ood_scores, "OOD"), tpr)
 
 
@@ -54,10 +58,12 @@ def intervals(
 ) -> dict[str, Interval]:
     """Every figure of :class:`Detection` with a percentile interval over resampled points.
 
-    It speaks of the chance of the test points alone, not of that of training.
+    It speaks of the chance of the test points alone, not of that of training. Where resampling
+    cannot change a figure, as with an FPR95 of zero, the interval has no width and is too narrow.
     """
     if not 0 < level < 1:
         raise ValueError(f"level={level} must lie between 0 and 1")
+    at_least(1, resamples=resamples)
     inside, outside = _checked(id_scores, "ID"), _checked(ood_scores, "OOD")
     draws = np.random.default_rng(seed)
     drawn = [

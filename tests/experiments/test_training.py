@@ -1,4 +1,6 @@
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -8,19 +10,26 @@ from uspebm.experiments.mixture import MIXTURE
 from uspebm.experiments.training import Recipe, Training
 
 
-@pytest.mark.parametrize(
-    ("cycles", "expected"),
-    [
-        (1, [1, 1, 1, 1, 1, 0.75, 0.5, 0.25]),
-        (2, [1, 1, 1, 0.5, 1, 1, 1, 0.5]),
-    ],
-)
-def test_the_learning_rate_cools_once_in_every_cycle(
-    tmp_path: Path, cycles: int, expected: list[float]
-) -> None:
-    recipe = Recipe("sgd", 0.1, steps=8, batch_size=5, cool=0.5, cycles=cycles)
+def trained(folder: Path, recipe: Recipe, **about: Any) -> Training:
     phase = Importance(PLANE, nodes=10)
-    training = Training("m", MLP(2, width=4), phase, MIXTURE, recipe, tmp_path / "m", seed=0)
+    return Training("m", MLP(2, width=4), phase, MIXTURE, recipe, folder / "m", seed=0, **about)
+
+
+def test_the_learning_rate_falls_at_the_end(tmp_path: Path) -> None:
+    training = trained(tmp_path, Recipe("sgd", 0.1, steps=8, batch_size=5, cool=0.5))
     (group,) = training.state.optimizer.param_groups
     rates = [group["lr"], *(group["lr"] for _ in training)]
-    assert rates[:-1] == pytest.approx([0.1 * rate for rate in expected])
+    assert rates == pytest.approx([0.1, 0.1, 0.1, 0.1, 0.1, 0.075, 0.05, 0.025, 0.0])
+
+
+def test_a_run_is_not_continued_with_other_settings(tmp_path: Path) -> None:
+    recipe = Recipe("sgd", 0.1, steps=2, batch_size=5)
+    trained(tmp_path, recipe, noise=0.1).finish()
+    assert trained(tmp_path, recipe, noise=0.1).state.step == 2
+    with pytest.raises(ValueError, match="other settings"):
+        trained(tmp_path, recipe, noise=0.2)
+    with pytest.raises(ValueError, match="other settings"):
+        trained(tmp_path, replace(recipe, level=1.0), noise=0.1)
+    (tmp_path / "m.settings.json").unlink()
+    with pytest.raises(ValueError, match="other settings"):
+        trained(tmp_path, recipe, noise=0.1)

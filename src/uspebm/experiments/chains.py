@@ -23,25 +23,26 @@ class Unmixed(NamedTuple):
     """What happens to chains that start at digits, and to samples that are moved on."""
 
     stay: float
-    """Share of the chains from digits whose ends are nearer to their own start than to another."""
+    """Share of the chains from digits whose ends are nearer to their own start than to another: of
+    chains that mix, one in as many as there are digits."""
     visited: float
-    """Median distance of digits to the nearest sample, over that of test images."""
+    """Median distance of digits to the nearest sample, over that to the nearest of as many training
+    images: below one if samples come nearer to digits than the data do."""
     collapse: float
     """Median distance of samples to the nearest other after ``LONG`` further runs, over that of as
-    many test images: chains that reach the law they aim at tend to few of its modes."""
+    many training images: chains that reach the law they aim at tend to few of its modes."""
 
 
 def unmixed(
     energy: Energy,
     sampler: Langevin,
     samples: Tensor,
-    known: Tensor,
+    train: Tensor,
     digits: Tensor,
     seed: int,
     stem: Path | None = None,
 ) -> Unmixed:
     """Run chains from ``digits``, and on from as many ``samples``; draw them at ``stem``."""
-    known = known[: len(digits)]
     ends = sampler.run(energy, digits, generator(seed, "from digits"))
     home = torch.cdist(ends.flatten(1), digits.flatten(1)).argmin(1)
     later = samples[: len(digits)]
@@ -57,8 +58,8 @@ def unmixed(
         save_images(stem, rows)
     return Unmixed(
         (home == torch.arange(len(digits))).float().mean().item(),
-        _nearest(digits, samples) / _nearest(known, samples),
-        _apart(later) / _apart(known),
+        _nearest(digits, samples) / _nearest(digits, train[: len(samples)]),
+        _apart(later) / _apart(train[: len(digits)]),
     )
 
 

@@ -24,8 +24,7 @@ class Recipe:
     """How long to train, and how fast.
 
     ``cool`` is the share of the updates, at the end, over which the learning rate falls to zero;
-    with ``cycles`` this happens several times, and each time it starts anew. ``level`` is the
-    weight of the variance of the data's energies.
+    ``level`` the weight of the variance of the data's energies.
     """
 
     optimizer: Literal["adam", "sgd"]
@@ -34,7 +33,6 @@ class Recipe:
     batch_size: int
     average_decay: float = 0.99
     cool: float = 0.0
-    cycles: int = 1
     level: float = 0.0
 
 
@@ -56,11 +54,8 @@ class Training:
         """``about``: what else must not change between a run and its resumption."""
         make = Adam if recipe.optimizer == "adam" else SGD
         optimizer = make(module.parameters(), lr=recipe.learning_rate)
-        if recipe.steps % recipe.cycles:
-            raise ValueError(f"steps={recipe.steps} must be a multiple of cycles={recipe.cycles}")
-        cycle = recipe.steps // recipe.cycles
-        cooling = max(1.0, recipe.cool * cycle)
-        scheduler = LambdaLR(optimizer, lambda step: min(1.0, (cycle - step % cycle) / cooling))
+        cooling = max(1.0, recipe.cool * recipe.steps)
+        scheduler = LambdaLR(optimizer, lambda step: min(1.0, (recipe.steps - step) / cooling))
         self.state = TrainState.start(
             module,
             phase,
