@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from uspebm.metrics import Detection, detection
 from uspebm.modelfile import describe
 from uspebm.modelfile import load as load_model
 from uspebm.randomness import generator
+from uspebm.train import DivergedError
 
 SIZES = {"fashion-mnist/train": 60_000}
 
@@ -63,6 +65,27 @@ def test_the_table_and_the_figure_run_and_go_on(
         assert (tmp_path / "smoke" / "fig5" / f"{name}.png").stat().st_size > 5_000
     assert main(["proxies", str(paths[-1])]) == 0
     assert "inverted" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("made_up")
+def test_a_seed_that_diverges_is_left_out_and_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    learn = fashion.train
+
+    def train(name: str, method: fashion.Method, images: Tensor, out: Path, seed: int) -> object:
+        training = learn(name, method, images, out, seed)
+        if name == "SRLMC" and seed == 0:
+            raise DivergedError("update 3: loss nan", training.state)
+        return training
+
+    monkeypatch.setattr(table1, "train", train)
+    config = replace(table1.SMOKE, methods={"SRLMC": table1.SMOKE.methods["SRLMC"]}, images=50)
+    table1.run(tmp_path, config, seeds=2)
+    assert "SRLMC, seed 0, is left out: update 3: loss nan" in capsys.readouterr().out
+    results = json.loads((tmp_path / "results.json").read_text())
+    assert results["diverged"] == {"SRLMC": [0]}
+    assert len(results["rows"]["SRLMC"]["MNIST"]) == 1
 
 
 def test_missing_images_are_one_line(

@@ -7,7 +7,7 @@ the share v of active points that violate it,
 
 .. math:: \epsilon \leftarrow \epsilon \exp(r (v^* - v)),
 
-so that a share :math:`v^*` always does. Independently of that, a few points are moved to draws from
+so that the share tends to :math:`v^*`. Independently of that, a few points are moved to draws from
 a proposal after every update: from there they find low energies far from the data, which points
 that started at the data would not reach.
 """
