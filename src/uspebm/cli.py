@@ -68,6 +68,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     command.add_argument("--seeds", type=int, default=1, help="how many seeds, from 0 on")
     command.add_argument(
+        "--only",
+        action="append",
+        metavar="METHOD",
+        help="of table1 and fig5, only the rows of this method; may be repeated",
+    )
+    command.add_argument(
         "--out",
         type=Path,
         default=Path("runs"),
@@ -154,10 +160,14 @@ def _reproduce(arguments: argparse.Namespace) -> None:
 
     if arguments.seeds < 1:
         raise ValueError(f"--seeds {arguments.seeds} must be at least 1")
+    if arguments.only and arguments.figure not in IMAGES:
+        raise ValueError(f"--only {arguments.only[0]} is for {' and '.join(IMAGES)}")
     _check_folder(arguments.out)
     for figure in FIGURES if arguments.figure == "all" else [arguments.figure]:
         experiment = import_module(f"uspebm.experiments.{figure}")
         config = getattr(experiment, arguments.preset.upper())
+        if arguments.only:
+            config = config.only(arguments.only)
         out = arguments.out / arguments.preset / figure
         found = experiment.run(out, config, arguments.seeds)
         console.print(claims.table(f"{figure}, preset {arguments.preset}", found))

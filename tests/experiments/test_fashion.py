@@ -177,3 +177,13 @@ def test_what_takes_long_is_trained_with_fewer_seeds() -> None:
     method = table1.PAPER.methods["PS-USP"]
     assert list(method.seeds(3)) == [0]
     assert list(table1.PAPER.methods["SRLMC"].seeds(3)) == [0, 1, 2]
+
+
+def test_methods_can_be_chosen_by_name(capsys: pytest.CaptureFixture[str]) -> None:
+    chosen = table1.FAST.only(["crowded-PS-USP"])
+    assert list(chosen.methods) == ["crowded-PS-USP"]
+    assert not chosen.baselines
+    assert main(["reproduce", "table1", "--only", "USP"]) == 2
+    assert "there is no method 'USP', but SRLMC, crowded-PS-USP" in capsys.readouterr().err
+    assert main(["reproduce", "fig4", "--only", "PS-USP"]) == 2
+    assert "--only PS-USP is for table1 and fig5" in capsys.readouterr().err

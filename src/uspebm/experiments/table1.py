@@ -60,6 +60,13 @@ class Config:
     images: int = 10_000
     """Images of each test set that are scored."""
 
+    def only(self, names: Sequence[str]) -> "Config":
+        """Of the methods, those; and no baselines."""
+        if unknown := [name for name in names if name not in self.methods]:
+            raise ValueError(f"there is no method {unknown[0]!r}, but {', '.join(self.methods)}")
+        chosen = {name: method for name, method in self.methods.items() if name in names}
+        return replace(self, methods=chosen, baselines=False)
+
 
 def _srlmc(steps: int) -> Method:
     recipe = Recipe("adam", 1e-3, steps=steps, batch_size=125)
