@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from uspebm import datasets
+from uspebm.checkpoint import save_snapshot
 from uspebm.cli import main
 from uspebm.experiments import baselines, fashion, ood_table, table1
 from uspebm.metrics import Detection, detection
@@ -65,6 +66,30 @@ def test_the_table_and_the_figure_run_and_go_on(
         assert (tmp_path / "smoke" / "fig5" / f"{name}.png").stat().st_size > 5_000
     assert main(["proxies", str(paths[-1])]) == 0
     assert "inverted" in capsys.readouterr().out
+
+
+def test_a_run_stopped_before_a_snapshot_makes_it_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    images = 2 * torch.rand(60, 1, 28, 28, generator=generator(0)) - 1
+    method = table1.SMOKE.methods["crowded-PS-USP"]
+    fashion.train("m", method, images, tmp_path / "whole", 0)
+
+    def stop(module: torch.nn.Module, path: Path) -> None:
+        if path.stem.endswith("7"):
+            raise KeyboardInterrupt
+        save_snapshot(module, path)
+
+    monkeypatch.setattr(fashion, "save_snapshot", stop)
+    with pytest.raises(KeyboardInterrupt):
+        fashion.train("m", method, images, tmp_path / "stopped", 0)
+    monkeypatch.undo()
+    fashion.train("m", method, images, tmp_path / "stopped", 0)
+    whole, stopped = (
+        [path.read_bytes() for path in fashion.snapshots(tmp_path / name, "m", method, 0)]
+        for name in ("whole", "stopped")
+    )
+    assert whole == stopped
 
 
 @pytest.mark.usefixtures("made_up")
