@@ -1,7 +1,7 @@
 """Why SRLMC's density cannot be trusted on images: where its chains go, and where they never come.
 
-Training only compares the data's energy with that of the chains' ends. Two things then stay unknown
-to it: the energy of places that no chain visits, and how mass is shared between places that no chain
+Training only compares the data's energy with that of the chains' ends. Two things stay unknown to
+it: the energy of places that no chain visits, and how to share mass between places that no chain
 connects.
 """
 
