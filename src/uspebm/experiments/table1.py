@@ -185,6 +185,8 @@ def plain(settings: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Baseline:
+    """A detector that a user would try first."""
+
     make: Callable[[Tensor, int], baselines.Score]
     by_chance: bool
     """Whether seeds matter."""
