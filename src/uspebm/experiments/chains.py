@@ -21,16 +21,14 @@ LONG = 50
 
 
 class Unmixed(NamedTuple):
-    """What happens to chains that start at digits, and to samples that are moved on.
-
-    Of chains that mix, the share that *stays*, ending nearer to their own start than to another,
-    would be one in as many as there are.
-    """
+    """What happens to chains that start at digits, and to samples that are moved on."""
 
     digits_stay: float
-    """Of chains from digits, as long as in training."""
+    """Share of the chains from digits, as long as in training, that end nearer to their own start
+    than to another: of chains that mix, one in as many as there are."""
     samples_stay: float
-    """Of samples moved on for ``LONG`` such runs."""
+    """Share of the samples that, ``LONG`` such runs later, still resemble the same class, which is
+    that of the nearest training image: of chains that mix, about one in ten."""
     visited: float
     """Median distance of digits to the nearest sample, over that to the nearest of as many training
     images: below one if samples come nearer to digits than the data do."""
@@ -41,6 +39,7 @@ def unmixed(
     sampler: Langevin,
     samples: Tensor,
     train: Tensor,
+    labels: Tensor,
     digits: Tensor,
     seed: int,
     stem: Path | None = None,
@@ -59,18 +58,20 @@ def unmixed(
         )
         save_images(stem, rows)
     return Unmixed(
-        _stay(digits, ends),
-        _stay(chosen, later),
-        _nearest(digits, samples) / _nearest(digits, train[: len(samples)]),
+        _same(_nearest(ends, digits).indices, torch.arange(len(digits))),
+        _same(labels[_nearest(later, train).indices], labels[_nearest(chosen, train).indices]),
+        _far(digits, samples) / _far(digits, train[: len(samples)]),
     )
 
 
-def _stay(starts: Tensor, ends: Tensor) -> float:
-    """Share of the ends whose own start is the nearest."""
-    home = torch.cdist(ends.flatten(1), starts.flatten(1)).argmin(1)
-    return (home == torch.arange(len(starts))).float().mean().item()
+def _nearest(images: Tensor, others: Tensor) -> torch.return_types.min:
+    """To each image, the nearest of the others, and its distance."""
+    return torch.cdist(images.flatten(1), others.flatten(1)).min(1)
 
 
-def _nearest(images: Tensor, samples: Tensor) -> float:
-    """Median distance to the nearest sample."""
-    return torch.cdist(images.flatten(1), samples.flatten(1)).min(1).values.median().item()
+def _far(images: Tensor, others: Tensor) -> float:
+    return _nearest(images, others).values.median().item()
+
+
+def _same(a: Tensor, b: Tensor) -> float:
+    return (a == b).float().mean().item()

@@ -15,7 +15,7 @@ from torch import Tensor
 from ..appendix import IMAGES
 from ..calibration import loosened, threshold
 from ..checkpoint import load_snapshot, save_snapshot
-from ..datasets import fashion_mnist, scaled
+from ..datasets import fashion_mnist, fashion_mnist_labels, scaled
 from ..detector import EnergyDetector
 from ..energies import Conv
 from ..metrics import Detection, detection
@@ -38,14 +38,18 @@ class Split(NamedTuple):
     train: Tensor
     held_out: Tensor
     for_proxies: Tensor
+    labels: Tensor
+    """Of the training images."""
 
 
 def split() -> Split:
     """The training images, split the same way every time."""
     images = scaled(fashion_mnist("train"))
     order = torch.randperm(len(images), generator=generator(0, "split"))
-    parts = images[order].split([55_000, 2_500, 2_500])
-    return Split(*(part.contiguous() for part in parts))
+    train, held_out, for_proxies = (
+        part.contiguous() for part in images[order].split([55_000, 2_500, 2_500])
+    )
+    return Split(train, held_out, for_proxies, fashion_mnist_labels()[order[: len(train)]])
 
 
 @dataclass(frozen=True)

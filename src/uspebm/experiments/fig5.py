@@ -61,6 +61,7 @@ def run(out: Path, config: Config, seeds: int) -> list[Claim]:
                     method.phase.sampler,
                     points,
                     data.train,
+                    data.labels,
                     digits[:POINTS],
                     seed,
                     picture / "chains" if picture else None,
@@ -153,7 +154,7 @@ def _claims(name: str, looks: Sequence[Look], chains: Sequence[Unmixed]) -> list
             lambda v: v > 0.9,
         ),
         claim(
-            f"{name}: the same of samples, {LONG} runs of their chains later",
+            f"{name}: share of samples still of the same class, {LONG} runs of chains later",
             "do not mix",
             [one.samples_stay for one in chains],
             lambda v: v > 0.9,
