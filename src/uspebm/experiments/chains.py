@@ -25,7 +25,8 @@ class Unmixed(NamedTuple):
 
     digits_stay: float
     """Share of the chains from digits, as long as in training, that end nearer to their own start
-    than to another: of chains that mix, one in as many as there are."""
+    than to another: of chains that mix, one in as many as there are. So short, they stay on a
+    flat energy too."""
     samples_stay: float
     """Share of the samples that, ``LONG`` such runs later, still resemble the same class, which is
     that of the nearest training image: of chains that mix, about one in ten."""

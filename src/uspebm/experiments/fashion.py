@@ -38,18 +38,23 @@ class Split(NamedTuple):
     train: Tensor
     held_out: Tensor
     for_proxies: Tensor
-    labels: Tensor
-    """Of the training images."""
 
 
 def split() -> Split:
     """The training images, split the same way every time."""
     images = scaled(fashion_mnist("train"))
-    order = torch.randperm(len(images), generator=generator(0, "split"))
-    train, held_out, for_proxies = (
-        part.contiguous() for part in images[order].split([55_000, 2_500, 2_500])
-    )
-    return Split(train, held_out, for_proxies, fashion_mnist_labels()[order[: len(train)]])
+    parts = images[_order(len(images))].split([55_000, 2_500, 2_500])
+    return Split(*(part.contiguous() for part in parts))
+
+
+def labels(train: Tensor) -> Tensor:
+    """The classes of the split's training images."""
+    every = fashion_mnist_labels()
+    return every[_order(len(every))[: len(train)]]
+
+
+def _order(images: int) -> Tensor:
+    return torch.randperm(images, generator=generator(0, "split"))
 
 
 @dataclass(frozen=True)

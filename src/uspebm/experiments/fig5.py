@@ -23,7 +23,7 @@ from ..randomness import generator
 from ..types import Energy
 from .chains import LONG, Unmixed, unmixed
 from .claims import Claim, claim, save_results
-from .fashion import energy_of, scores, snapshots, split, start, train
+from .fashion import energy_of, labels, scores, snapshots, split, start, train
 from .table1 import FAST, PAPER, SMOKE, Config
 
 __all__ = ["FAST", "PAPER", "SMOKE", "run"]
@@ -61,7 +61,7 @@ def run(out: Path, config: Config, seeds: int) -> list[Claim]:
                     method.phase.sampler,
                     points,
                     data.train,
-                    data.labels,
+                    labels(data.train),
                     digits[:POINTS],
                     seed,
                     picture / "chains" if picture else None,
