@@ -5,8 +5,12 @@ import logging
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from . import commands as on_files
+
+if TYPE_CHECKING:
+    from .metrics import Detection
 
 FIGURES = ("fig1", "fig2", "fig3", "fig4", "props")
 """What ``reproduce all`` runs: minutes each."""
@@ -86,11 +90,32 @@ def _parser() -> argparse.ArgumentParser:
         "proxies",
         help="judge a Fashion-MNIST model on OOD images made from Fashion-MNIST alone",
         description=(
-            "Detect inverted, rotated, blurred and otherwise changed training images: what to look "
-            "at while developing, so that the sets of Table 1 stay unseen."
+            "Detect inverted, rotated, blurred and otherwise changed training images, or images of "
+            "a class that was left out of training: what to look at while developing, so that the "
+            "sets of Table 1 stay unseen."
         ),
     )
-    command.add_argument("model", type=Path, nargs="+", help="snapshots (.safetensors) of a Conv")
+    command.add_argument("model", type=Path, nargs="*", help="snapshots (.safetensors) of a Conv")
+    command.add_argument(
+        "--leave-out",
+        action="append",
+        default=[],
+        metavar="CLASS",
+        help=(
+            "train Table 1's crowded-PS-USP without this class, such as bag, and detect it; an "
+            "interrupted run goes on; may be repeated"
+        ),
+    )
+    command.add_argument(
+        "--updates", type=int, metavar="INT", help="of that training (default: as in Table 1)"
+    )
+    command.add_argument(
+        "--out",
+        type=Path,
+        default=Path("runs/proxies"),
+        metavar="DIR",
+        help="folder of that training (default: %(default)s)",
+    )
     command.set_defaults(run=_proxies)
 
     command = commands.add_parser(
@@ -177,21 +202,46 @@ def _reproduce(arguments: argparse.Namespace) -> None:
 
 
 def _proxies(arguments: argparse.Namespace) -> None:
+    from .experiments.fashion import against_proxies, energy_of, split
+    from .experiments.left_out import detected, number
+    from .experiments.table1 import FAST
+
+    if not arguments.model and not arguments.leave_out:
+        raise ValueError("proxies needs a model to judge, or --leave-out with a class")
+    if arguments.updates is not None and arguments.updates < 1:
+        raise ValueError(f"--updates {arguments.updates} must be at least 1")
+    for kind in arguments.leave_out:
+        number(kind)  # before an hour is spent on another one
+    _check_folder(arguments.out)
+    if arguments.model:
+        energies = [energy_of(path) for path in arguments.model]
+        data = split()
+        found = [against_proxies(energy, data) for energy in energies]
+        _show("changed images", [path.stem for path in arguments.model], found)
+    if arguments.leave_out:
+        method = FAST.methods["crowded-PS-USP"]
+        updates = arguments.updates or method.recipe.steps
+        by_class = {
+            kind: detected(kind, method, updates, arguments.out) for kind in arguments.leave_out
+        }
+        scorers = list(next(iter(by_class.values())))
+        found = [{kind: by[scorer] for kind, by in by_class.items()} for scorer in scorers]
+        _show(f"a class left out, {updates} updates", scorers, found)
+
+
+def _show(title: str, names: Sequence[str], found: "Sequence[dict[str, Detection]]") -> None:
+    """A column per model, a row per set, and their mean."""
     from rich.table import Table
 
-    from .experiments.fashion import against_proxies, energy_of, split
     from .progress import console
 
-    energies = [energy_of(path) for path in arguments.model]
-    data = split()
-    result = Table(title="FPR95 (AUROC) on proxies, per cent")
+    result = Table(title=f"FPR95 (AUROC) on {title}, per cent")
     result.add_column("proxy")
-    for path in arguments.model:
-        result.add_column(path.stem, overflow="fold")
-    found = [against_proxies(energy, data) for energy in energies]
-    for name in found[0]:
-        cells = [model[name] for model in found]
-        result.add_row(name, *(f"{100 * d.fpr95:.1f} ({100 * d.auroc:.1f})" for d in cells))
+    for name in names:
+        result.add_column(name, overflow="fold")
+    for proxy in found[0]:
+        cells = [model[proxy] for model in found]
+        result.add_row(proxy, *(f"{100 * d.fpr95:.1f} ({100 * d.auroc:.1f})" for d in cells))
     means = (sum(d.fpr95 for d in model.values()) / len(model) for model in found)
     result.add_row("mean", *(f"{100 * mean:.1f}" for mean in means))
     console.print(result)

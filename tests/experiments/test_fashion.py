@@ -12,7 +12,7 @@ from torch import Tensor
 from uspebm import datasets
 from uspebm.checkpoint import save_snapshot
 from uspebm.cli import main
-from uspebm.experiments import baselines, fashion, ood_table, table1
+from uspebm.experiments import baselines, fashion, left_out, ood_table, table1
 from uspebm.metrics import Detection, detection
 from uspebm.modelfile import describe
 from uspebm.modelfile import load as load_model
@@ -214,3 +214,30 @@ def test_methods_can_be_chosen_by_name(capsys: pytest.CaptureFixture[str]) -> No
     assert "there is no method 'USP', but SRLMC, crowded-PS-USP" in capsys.readouterr().err
     assert main(["reproduce", "fig4", "--only", "PS-USP"]) == 2
     assert "--only PS-USP is for table1 and fig5" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("made_up")
+def test_a_class_left_out_is_in_no_part_of_the_data_and_whole_in_the_rest() -> None:
+    known, unknown = left_out.without("bag")
+    classes = fashion.labels()
+    bags = [int((part == 8).sum()) for part in classes]
+    assert [len(part) for part in known] == [55_000 - bags[0], 2_500 - bags[1], 2_500 - bags[2]]
+    assert len(unknown) == bags[1] + bags[2]
+    every = fashion.split()
+    assert torch.equal(unknown[0], every.held_out[classes.held_out == 8][0])
+    assert torch.equal(known.train[0], every.train[classes.train != 8][0])
+
+
+@pytest.mark.usefixtures("made_up")
+def test_a_class_left_out_is_trained_without_and_judged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(table1, "FAST", table1.SMOKE)
+    command = ["proxies", "--leave-out", "bag", "--updates", "3", "--out", str(tmp_path)]
+    assert main(command) == 0
+    assert "bag" in capsys.readouterr().out
+    assert (tmp_path / "without-bag-0-step-000003.safetensors").exists()
+    assert main(["proxies", "--leave-out", "coat", "--leave-out", "hat", "--out", "x"]) == 2
+    assert "there is no class 'hat', but t-shirt, trouser" in capsys.readouterr().err
+    assert main(["proxies"]) == 2
+    assert "needs a model to judge, or --leave-out" in capsys.readouterr().err

@@ -33,7 +33,7 @@ SNAPSHOTS = 5
 
 
 class Split(NamedTuple):
-    """Scaled images, ``(N, 1, 28, 28)``."""
+    """Scaled images, ``(N, 1, 28, 28)``, or their classes, ``(N,)``."""
 
     train: Tensor
     held_out: Tensor
@@ -42,19 +42,17 @@ class Split(NamedTuple):
 
 def split() -> Split:
     """The training images, split the same way every time."""
-    images = scaled(fashion_mnist("train"))
-    parts = images[_order(len(images))].split([55_000, 2_500, 2_500])
-    return Split(*(part.contiguous() for part in parts))
+    return _parts(scaled(fashion_mnist("train")))
 
 
-def labels(train: Tensor) -> Tensor:
-    """The classes of the split's training images."""
-    every = fashion_mnist_labels()
-    return every[_order(len(every))[: len(train)]]
+def labels() -> Split:
+    """The classes of the split's images, 0 to 9."""
+    return _parts(fashion_mnist_labels())
 
 
-def _order(images: int) -> Tensor:
-    return torch.randperm(images, generator=generator(0, "split"))
+def _parts(every: Tensor) -> Split:
+    order = torch.randperm(len(every), generator=generator(0, "split"))
+    return Split(*(part.contiguous() for part in every[order].split([55_000, 2_500, 2_500])))
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,7 @@ def run(out: Path, config: Config, seeds: int) -> list[Claim]:
                     method.phase.sampler,
                     points,
                     data.train,
-                    labels(data.train),
+                    labels().train,
                     digits[:POINTS],
                     seed,
                     picture / "chains" if picture else None,
