@@ -95,7 +95,12 @@ def _parser() -> argparse.ArgumentParser:
             "sets of Table 1 stay unseen."
         ),
     )
-    command.add_argument("model", type=Path, nargs="*", help="snapshots (.safetensors) of a Conv")
+    command.add_argument(
+        "model",
+        nargs="*",
+        metavar="MODEL",
+        help="a model's folder, a name such as fashion-mnist, or a snapshot (.safetensors)",
+    )
     command.add_argument(
         "--leave-out",
         action="append",
@@ -202,22 +207,26 @@ def _reproduce(arguments: argparse.Namespace) -> None:
 
 
 def _proxies(arguments: argparse.Namespace) -> None:
-    from .experiments.fashion import against_proxies, energy_of, split
+    from .experiments.fashion import against_proxies, energy_in, split
     from .experiments.left_out import detected, number
     from .experiments.table1 import FAST
 
     if not arguments.model and not arguments.leave_out:
         raise ValueError("proxies needs a model to judge, or --leave-out with a class")
+    if arguments.updates is not None and not arguments.leave_out:
+        raise ValueError(f"--updates {arguments.updates} is for --leave-out")
     if arguments.updates is not None and arguments.updates < 1:
         raise ValueError(f"--updates {arguments.updates} must be at least 1")
     for kind in arguments.leave_out:
         number(kind)  # before an hour is spent on another one
     _check_folder(arguments.out)
     if arguments.model:
-        energies = [energy_of(path) for path in arguments.model]
+        energies = [energy_in(model) for model in arguments.model]
         data = split()
         found = [against_proxies(energy, data) for energy in energies]
-        _show("changed images", [path.stem for path in arguments.model], found)
+        stems = [Path(model).stem for model in arguments.model]
+        unique = len(set(stems)) == len(stems)
+        _show("changed images", stems if unique else arguments.model, found)
     if arguments.leave_out:
         method = FAST.methods["crowded-PS-USP"]
         updates = arguments.updates or method.recipe.steps

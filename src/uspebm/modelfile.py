@@ -143,10 +143,11 @@ def _shipped() -> Path:
 
 def _folder(model: Path | str) -> Path:
     folder = Path(model)
+    # A folder of data may be called as a model of the package is.
+    if str(model) in pretrained() and not (folder / ABOUT).exists():
+        return _shipped() / str(model)
     if folder.is_dir():
         return folder
-    if str(model) in pretrained():
-        return _shipped() / str(model)
     known = ", ".join(pretrained()) or "none so far"
     raise ModelFileError(
         f"{model} is no model's folder, nor the name of a model of the package ({known})"

@@ -16,16 +16,15 @@ from torch.nn.functional import mse_loss
 
 from ..randomness import generator
 
-Score = Callable[[Tensor], NDArray[np.float64]]
-DIRECTIONS = 60
-"""Principal directions: they hold nine tenths of Fashion-MNIST's variance."""
+Array = NDArray[np.floating]
+Score = Callable[[Tensor], Array]
 
 
-def nearest_neighbour(images: Tensor, k: int = 1) -> Score:
+def nearest_neighbour(images: Tensor, seed: int = 0, *, k: int = 1) -> Score:
     """Minus the distance to the k-th nearest training image, in pixels."""
     known = images.flatten(1)
 
-    def score(x: Tensor) -> NDArray[np.float64]:
+    def score(x: Tensor) -> Array:
         parts = [
             torch.cdist(part, known).kthvalue(k, dim=1).values for part in x.flatten(1).split(250)
         ]
@@ -34,11 +33,11 @@ def nearest_neighbour(images: Tensor, k: int = 1) -> Score:
     return score
 
 
-def pca_reconstruction(images: Tensor) -> Score:
+def pca_reconstruction(images: Tensor, seed: int = 0, *, directions: int) -> Score:
     """Minus the distance to the span of the principal directions."""
-    pca = PCA(DIRECTIONS, random_state=0).fit(_array(images))
+    pca = PCA(directions, random_state=seed).fit(_array(images))
 
-    def score(x: Tensor) -> NDArray[np.float64]:
+    def score(x: Tensor) -> Array:
         flat = _array(x)
         gap = flat - pca.inverse_transform(pca.transform(flat))
         return np.asarray(-np.linalg.norm(gap, axis=1))
@@ -46,10 +45,12 @@ def pca_reconstruction(images: Tensor) -> Score:
     return score
 
 
-def gaussian_mixture(images: Tensor, seed: int = 0) -> Score:
-    """Log-density of ten Gaussians on the principal directions."""
-    pca = PCA(DIRECTIONS, random_state=seed).fit(_array(images))
-    mixture = GaussianMixture(10, random_state=seed, reg_covar=1e-3)
+def gaussian_mixture(
+    images: Tensor, seed: int = 0, *, directions: int, components: int = 10
+) -> Score:
+    """Log-density of a few Gaussians on the principal directions."""
+    pca = PCA(directions, random_state=seed).fit(_array(images))
+    mixture = GaussianMixture(components, random_state=seed, reg_covar=1e-3)
     mixture.fit(pca.transform(_array(images)))
     return lambda x: np.asarray(mixture.score_samples(pca.transform(_array(x))))
 
@@ -79,7 +80,7 @@ class Autoencoder(nn.Module):
         return output
 
 
-def autoencoder(images: Tensor, seed: int = 0, steps: int = 4000) -> Score:
+def autoencoder(images: Tensor, seed: int = 0, *, steps: int) -> Score:
     """Minus the reconstruction error of a small autoencoder, Adam 1e-3, batches of 128."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
@@ -91,7 +92,7 @@ def autoencoder(images: Tensor, seed: int = 0, steps: int = 4000) -> Score:
         mse_loss(net(batch), batch).backward()
         optimizer.step()
 
-    def score(x: Tensor) -> NDArray[np.float64]:
+    def score(x: Tensor) -> Array:
         with torch.no_grad():
             parts = [(net(p) - p).flatten(1).norm(dim=1) for p in x.split(1000)]
         return -_array(torch.cat(parts))
@@ -99,6 +100,6 @@ def autoencoder(images: Tensor, seed: int = 0, steps: int = 4000) -> Score:
     return score
 
 
-def _array(x: Tensor) -> NDArray[np.float64]:
-    flat: NDArray[np.float64] = (x.flatten(1) if x.dim() > 1 else x).numpy()
+def _array(x: Tensor) -> Array:
+    flat: Array = (x.flatten(1) if x.dim() > 1 else x).numpy()
     return flat

@@ -2,7 +2,7 @@
 
 The 60,000 training images are split once: 55,000 to train on, 2,500 as in-distribution and 2,500
 to make proxies of (:mod:`uspebm.proxies`). Development looks at these alone; the test images and
-the OOD sets are opened by Table 1 only.
+the OOD sets are opened by Table 1 and Fig. 5 only.
 """
 
 from dataclasses import dataclass
@@ -19,6 +19,7 @@ from ..datasets import fashion_mnist, fashion_mnist_labels, scaled
 from ..detector import EnergyDetector
 from ..energies import Conv
 from ..metrics import Detection, detection
+from ..modelfile import load
 from ..negative import CrowdedUSP, PersistentUSP, Replay
 from ..proxies import proxies
 from ..randomness import generator
@@ -88,6 +89,10 @@ class Method:
     most_seeds: int | None = None
     """However many seeds are asked for, at most so many are trained: what takes long."""
 
+    def __post_init__(self) -> None:
+        if self.afresh and not isinstance(self.phase, CrowdedUSP):
+            raise ValueError(f"afresh={self.afresh}: {type(self.phase).__name__} has no fresh ones")
+
     def seeds(self, wanted: int) -> range:
         """Those to train."""
         return range(min(wanted, self.most_seeds or wanted))
@@ -136,9 +141,9 @@ def start(method: Method, images: Tensor, seed: int) -> tuple[Any, ...]:
         return phase.init(generator(seed, "init"))
     n = (phase.phase if isinstance(phase, CrowdedUSP) else phase).particles
     points = images[torch.randperm(len(images), generator=draws)[:n]]
-    if isinstance(phase, CrowdedUSP) and phase.fresh is not None:
+    if isinstance(phase, CrowdedUSP):
         count = round(method.afresh * n)
-        points = torch.cat([points[count:], phase.fresh.sample(count, draws, points.dtype)])
+        points = torch.cat([points[count:], phase.draw_fresh(count, draws, points.dtype)])
     return phase.start_at(points)
 
 
@@ -161,6 +166,18 @@ def energy_of(path: Path) -> Conv:
     module = Conv()
     load_snapshot(module, path)
     return module
+
+
+def energy_in(model: str) -> Energy:
+    """The energy in a snapshot (``.safetensors``), a model's folder, or a model of the package."""
+    if model.endswith(".safetensors"):
+        return energy_of(Path(model))
+    detector = load(model)
+
+    def energy(images: Tensor) -> Tensor:
+        return -torch.from_numpy(detector.score_samples(images.squeeze(1).numpy()))
+
+    return energy
 
 
 def scores(energy: Energy, images: Tensor) -> Tensor:

@@ -22,6 +22,7 @@ PAPER_AUPR = {
     "PS-USP": ((99.15, 0.29), (99.32, 0.12), (99.07, 0.27), (99.99, 0.00), (100.0, 0.0)),
 }
 """Which of the two is positive is not said."""
+PAPER_SEEDS = "3"
 TITLES = {
     "fpr95": "FPR95 (lower is better)",
     "auroc": "AUROC",
@@ -43,35 +44,48 @@ def row(seeds: Sequence[Mapping[str, Detection]]) -> Row:
     return {name: [one[name] for one in seeds] for name in seeds[0]}
 
 
-def terminal(rows: Mapping[str, Row]) -> Table:
-    """FPR95 and, below it, AUROC, in per cent."""
+HEADINGS = ("method", "seeds", *OOD_NAMES)
+
+
+def terminal(rows: Mapping[str, Row], diverged: Mapping[str, Sequence[int]]) -> Table:
+    """FPR95 and, below it, AUROC, in per cent; ``diverged`` are the seeds that a row lacks."""
     result = Table(title="Fashion-MNIST against …: FPR95 (AUROC), per cent")
-    for heading in ("method", *OOD_NAMES):
-        result.add_column(heading)
+    for heading in HEADINGS:
+        result.add_column(heading, overflow="fold")
     for name, figures in PAPER_FPR95.items():
-        result.add_row(f"{name} (paper)", *(_figure(*v) for v in figures))
-    for name, figures_of in rows.items():
-        cells = (f"{_cell(d, 'fpr95')}\n({_cell(d, 'auroc')})" for d in figures_of.values())
-        result.add_row(name, *cells)
+        result.add_row(f"{name} (paper)", PAPER_SEEDS, *(_figure(*v) for v in figures))
+    for name, found in rows.items():
+        cells = (f"{_cell(d, 'fpr95')}\n({_cell(d, 'auroc')})" for d in found.values())
+        result.add_row(name, _seeds(found, diverged.get(name, ())), *cells)
     return result
 
 
-def markdown(rows: Mapping[str, Row], images: int) -> str:
+def markdown(rows: Mapping[str, Row], diverged: Mapping[str, Sequence[int]], images: int) -> str:
     """All four figures, a table each; AUPR depends on how many ``images`` there are of each."""
     text = (
         f"In-distribution: {images:,} test images of Fashion-MNIST, against as many of each set. "
-        "Per cent; mean ± standard deviation over seeds.\n"
+        "Per cent; mean ± standard deviation over seeds. The paper does not say which of the two "
+        "its AUPR takes for positive, nor of how many images: it stands in both tables, and can "
+        "be compared with neither.\n"
     )
     paper = {"fpr95": PAPER_FPR95, "aupr_id": PAPER_AUPR, "aupr_ood": PAPER_AUPR}
     for what, title in TITLES.items():
-        text += (
-            f"\n{title}\n\n| method | {' | '.join(OOD_NAMES)} |\n|---|{'---|' * len(OOD_NAMES)}\n"
-        )
+        text += f"\n{title}\n\n" + _line(*HEADINGS) + _line(*("---" for _ in HEADINGS))
         for name, figures in paper.get(what, {}).items():
-            text += f"| {name} (paper) | {' | '.join(_figure(*v) for v in figures)} |\n"
-        for name, figures_of in rows.items():
-            text += f"| {name} | {' | '.join(_cell(d, what) for d in figures_of.values())} |\n"
+            text += _line(f"{name} (paper)", PAPER_SEEDS, *(_figure(*v) for v in figures))
+        for name, found in rows.items():
+            cells = (_cell(d, what) for d in found.values())
+            text += _line(name, _seeds(found, diverged.get(name, ())), *cells)
     return text
+
+
+def _line(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |\n"
+
+
+def _seeds(found: Row, diverged: Sequence[int]) -> str:
+    there = len(next(iter(found.values())))
+    return f"{there} of {there + len(diverged)}; the others diverged" if diverged else f"{there}"
 
 
 def _cell(found: Sequence[Detection], what: str) -> str:

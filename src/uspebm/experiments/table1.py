@@ -1,7 +1,8 @@
 """Table 1: out-of-distribution detection on Fashion-MNIST by density alone.
 
 SRLMC and PS-USP with the appendix's settings, our crowded PS-USP, and the detectors that a user
-would try first. No OOD image is used for any choice: development looks at proxies.
+would try first. Development looks at proxies (LOG.md lists every look at the OOD sets); what is
+scored are averaged weights, by their last update.
 
 Presets (two cores, times by the benchmark and per seed):
     PAPER  the appendix's SRLMC in full (50 epochs: 24,000 updates, two hours). PS-USP (N = 100,
@@ -13,6 +14,7 @@ Presets (two cores, times by the benchmark and per seed):
 """
 
 import json
+import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -59,13 +61,20 @@ class Config:
     baselines: bool = True
     images: int = 10_000
     """Images of each test set that are scored."""
+    part: bool = False
+    """Whether methods were left out."""
+
+    @property
+    def suffix(self) -> str:
+        """Of files with results: those of a part do not take the place of the whole."""
+        return "".join(f"-{name}" for name in self.methods) if self.part else ""
 
     def only(self, names: Sequence[str]) -> "Config":
         """Of the methods, those; and no baselines."""
         if unknown := [name for name in names if name not in self.methods]:
             raise ValueError(f"there is no method {unknown[0]!r}, but {', '.join(self.methods)}")
         chosen = {name: method for name, method in self.methods.items() if name in names}
-        return replace(self, methods=chosen, baselines=False)
+        return replace(self, methods=chosen, baselines=False, part=True)
 
 
 def _srlmc(steps: int) -> Method:
@@ -162,12 +171,12 @@ def run(out: Path, config: Config, seeds: int) -> list[Claim]:
             rows[name] = row(
                 [_kept(out, name, baseline, s, data.train, inside, outside) for s in several]
             )
-    with whole_file(out / "table1.md") as file:
-        file.write(markdown(rows, config.images).encode())
-    console.print(terminal(rows))
+    with whole_file(out / f"table1{config.suffix}.md") as file:
+        file.write(markdown(rows, diverged, config.images).encode())
+    console.print(terminal(rows, diverged))
     claims = _claims(config.methods, rows, spans)
     save_results(
-        out / "results.json",
+        out / f"results{config.suffix}.json",
         claims,
         rows={n: {k: [d._asdict() for d in ds] for k, ds in r.items()} for n, r in rows.items()},
         spans=spans,
@@ -187,21 +196,27 @@ def plain(settings: dict[str, Any]) -> dict[str, Any]:
 class Baseline:
     """A detector that a user would try first."""
 
-    make: Callable[[Tensor, int], baselines.Score]
-    by_chance: bool
+    make: Callable[..., baselines.Score]
+    """Of training images, a seed, and the settings."""
+    settings: Mapping[str, int] = field(default_factory=dict)
+    by_chance: bool = True
     """Whether seeds matter."""
 
 
+DIRECTIONS = 60
+"""Principal ones: they hold nine tenths of Fashion-MNIST's variance."""
 NEAREST = "nearest neighbour"
 BASELINES = {
-    NEAREST: Baseline(lambda x, _: baselines.nearest_neighbour(x), by_chance=False),
-    "10 nearest neighbours": Baseline(
-        lambda x, _: baselines.nearest_neighbour(x, 10), by_chance=False
+    NEAREST: Baseline(baselines.nearest_neighbour, {"k": 1}, by_chance=False),
+    "10 nearest neighbours": Baseline(baselines.nearest_neighbour, {"k": 10}, by_chance=False),
+    "PCA reconstruction": Baseline(
+        baselines.pca_reconstruction, {"directions": DIRECTIONS}, by_chance=False
     ),
-    "PCA reconstruction": Baseline(lambda x, _: baselines.pca_reconstruction(x), by_chance=False),
-    "Gaussian mixture on PCA": Baseline(baselines.gaussian_mixture, by_chance=True),
-    "isolation forest": Baseline(baselines.isolation_forest, by_chance=True),
-    "autoencoder": Baseline(baselines.autoencoder, by_chance=True),
+    "Gaussian mixture on PCA": Baseline(
+        baselines.gaussian_mixture, {"directions": DIRECTIONS, "components": 10}
+    ),
+    "isolation forest": Baseline(baselines.isolation_forest),
+    "autoencoder": Baseline(baselines.autoencoder, {"steps": 4000}),
 }
 
 
@@ -214,14 +229,17 @@ def _kept(
     inside: Tensor,
     outside: Mapping[str, Tensor],
 ) -> dict[str, Detection]:
-    """What a baseline finds, kept in a file: minutes each, and no other run would differ."""
-    path = out / "baselines" / f"{name.replace(' ', '-')}-{seed}-{len(inside)}.json"
-    if not path.exists():
+    """What a baseline finds; kept in a file, as it takes minutes, until its settings change."""
+    path = out / "baselines" / f"{name.replace(' ', '-')}-{seed}.json"
+    settings = {**baseline.settings, "train": len(train), "images": len(inside)}
+    kept = json.loads(path.read_text()) if path.exists() else {}
+    if kept.get("settings") != settings:
         console.print(f"{name}, seed {seed} ...")
-        found = judged(baseline.make(train, seed), inside, outside)
+        found = judged(baseline.make(train, seed, **baseline.settings), inside, outside)
+        kept = {"settings": settings, "found": {k: d._asdict() for k, d in found.items()}}
         with whole_file(path) as file:
-            file.write(json.dumps({k: d._asdict() for k, d in found.items()}).encode())
-    return {k: Detection(**d) for k, d in json.loads(path.read_text()).items()}
+            file.write(json.dumps(kept).encode())
+    return {k: Detection(**d) for k, d in kept["found"].items()}
 
 
 def _span(energies: Sequence[Energy], inside: Tensor, outside: Tensor) -> float:
@@ -251,6 +269,10 @@ def _claims(
                 what += f" (nearest neighbour: {best:.2f})"
                 claims.append(claim(what, "not given", values, partial(ge, best)))
         if not fails:
+            per_set = [[100 * d.fpr95 for d in found] for found in rows[name].values()]
+            what = f"{name}: FPR95 on the worst set, % (our aim: at most 1)"
+            worst = max(per_set, key=statistics.fmean)
+            claims.append(claim(what, "not given", worst, partial(ge, 1.0)))
             what = f"{name}: widest span of FPR95 on MNIST in the last quarter of a run"
-            claims.append(claim(what, "not given", [max(spans[name])], lambda v: v <= 3))
+            claims.append(claim(what, "not given", [max(spans[name])], partial(ge, 3.0)))
     return claims

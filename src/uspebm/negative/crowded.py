@@ -104,8 +104,12 @@ class CrowdedUSP:
         count = int(self.restarts) + (chance < self.restarts % 1)
         if count:
             rows = torch.randperm(len(points), generator=generator, device=points.device)[:count]
-            sketch = sketch_of(points)
-            points[rows] = draw(
-                self.fresh or self.domain, count, generator, points.dtype, self.domain
-            )
-            sketch.renew(points, rows)
+            # Where neighbours are looked for among all points, their sketch is kept in step.
+            sketch = sketch_of(points) if self.phase.others is None else None
+            points[rows] = self.draw_fresh(count, generator, points.dtype)
+            if sketch is not None:
+                sketch.renew(points, rows)
+
+    def draw_fresh(self, count: int, generator: torch.Generator, dtype: torch.dtype) -> Tensor:
+        """Points to start afresh at, within the domain."""
+        return draw(self.fresh or self.domain, count, generator, dtype, self.domain)
