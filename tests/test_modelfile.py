@@ -338,6 +338,17 @@ def test_models_of_the_package_load(name: str) -> None:
 # Unfinished saving
 
 
+def test_a_folder_of_data_does_not_hide_a_model_of_the_package(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "fashion-mnist").mkdir()
+    assert load("fashion-mnist").event_shape_ == (1, 28, 28)
+    (tmp_path / "fashion-mnist").rmdir()
+    folder.rename(tmp_path / "fashion-mnist")  # but another model does
+    assert load("fashion-mnist").event_shape_ != (1, 28, 28)
+
+
 def test_an_error_while_saving_leaves_the_former_model(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

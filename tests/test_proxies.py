@@ -18,6 +18,19 @@ def test_every_proxy_is_a_set_of_images() -> None:
         assert torch.equal(x, made[name])
 
 
+def test_simple_proxies_are_what_they_are_called() -> None:
+    made = proxies(IMAGES)
+    assert torch.equal(made["inverted"], -IMAGES)
+    # What was at the right end of the top row is now at the left end of it: a quarter turn.
+    assert torch.equal(made["rotated"][:, 0, 0, 0], IMAGES[:, 0, 0, -1])
+    assert torch.equal(made["rotated"][:, 0, -1, 0], IMAGES[:, 0, 0, 0])
+    assert torch.equal(made["stretched"], (4 * IMAGES).clamp(-1, 1))
+    others = 2 * made["blended"] - IMAGES  # each image once
+    partner = torch.cdist(others.flatten(1), IMAGES.flatten(1)).argmin(1)
+    torch.testing.assert_close(others, IMAGES[partner])
+    assert partner.sort().values.tolist() == list(range(len(IMAGES)))
+
+
 def test_blurring_keeps_constants_and_the_mean() -> None:
     flat = torch.full((1, 1, 28, 28), 0.3)
     torch.testing.assert_close(blurred(flat, 3.0), flat)

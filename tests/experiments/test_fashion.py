@@ -13,10 +13,12 @@ from torch import Tensor
 from uspebm import datasets
 from uspebm.checkpoint import save_snapshot
 from uspebm.cli import main
-from uspebm.experiments import baselines, fashion, left_out, ood_table, table1
+from uspebm.energies import Conv
+from uspebm.experiments import baselines, fashion, fig5, left_out, ood_table, table1
 from uspebm.metrics import Detection, detection
 from uspebm.modelfile import describe
 from uspebm.modelfile import load as load_model
+from uspebm.negative import CrowdedUSP
 from uspebm.randomness import generator
 from uspebm.train import DivergedError
 
@@ -116,6 +118,69 @@ def test_a_seed_that_diverges_is_left_out_and_named(
     results = json.loads((tmp_path / "results.json").read_text())
     assert results["diverged"] == {"SRLMC": [0]}
     assert len(results["rows"]["SRLMC"]["MNIST"]) == 1
+
+
+def test_particles_start_at_images_and_a_share_of_them_afresh() -> None:
+    images = 2 * torch.rand(60, 1, 28, 28, generator=generator(0)) - 1
+    crowded = table1.SMOKE.methods["crowded-PS-USP"]  # 50 particles, a fifth of them afresh
+    phase = crowded.phase
+    assert isinstance(phase, CrowdedUSP)
+    for fresh in (phase.fresh, None):
+        method = replace(crowded, phase=replace(phase, fresh=fresh))
+        points = fashion.start(method, images, 0)[0]
+        at_images = (points[:, None] == images).flatten(2).all(2).any(1)
+        assert (len(points), int(at_images.sum())) == (50, 40)
+    with pytest.raises(ValueError, match=r"afresh=0.2: PersistentUSP has no fresh ones"):
+        replace(crowded, phase=phase.phase)
+
+
+def test_noise_has_the_deviation_it_is_said_to_have_and_stays_in_the_domain() -> None:
+    noisy = fashion.NoisyImages(torch.zeros(1, 1, 28, 28), std=0.1).sample(100, generator(0))
+    # Of 78,400 draws the deviation is known to 0.1 / √(2 · 78,400) = 0.00025.
+    assert noisy.std().item() == pytest.approx(0.1, abs=0.001)
+    wide = fashion.NoisyImages(torch.full((1, 1, 28, 28), 0.9), std=1.0).sample(10, generator(0))
+    assert wide.max() == 1.0
+    assert wide.min() == -1.0
+
+
+def test_only_points_that_moved_are_looked_at() -> None:
+    before = torch.zeros(6, 1, 2, 2)
+    after = before.clone()
+    after[[1, 4], 0, 1, 1] = torch.tensor([0.5, 0.7])
+    moved = fig5._moved(after, before, 0)
+    assert sorted(moved[:, 0, 1, 1].tolist()) == pytest.approx([0.5, 0.7])
+
+
+def test_a_look_measures_what_it_says() -> None:
+    energy = _brightness()
+    known = torch.linspace(-1, 1, 101).view(-1, 1, 1, 1).expand(-1, 1, 28, 28)
+    points, digits = torch.full((4, 1, 28, 28), 0.5), known[[0, 60, 70, 80]]
+    model = fig5.Model(table1.SMOKE.methods["SRLMC"], energy, (), points)
+    look = fig5._look(model, known, known, digits, 0, None)
+    assert look.closer == pytest.approx(0.0, abs=1e-3)
+    assert look.gap == pytest.approx(-0.5 / known[:, 0, 0, 0].std().item(), rel=1e-3)
+    assert look.overestimated == 25.0  # the black one; scores are minus brightness
+    black = (known[:, 0, 0, 0] < fig5.BLACK).float()
+    expected = torch.stack([-known[:, 0, 0, 0], black]).corrcoef()[0, 1].item()
+    assert look.darkness == pytest.approx(expected, rel=1e-3)
+
+
+def test_a_span_is_between_the_best_and_the_worst_snapshot() -> None:
+    inside = torch.linspace(-1, 0, 100).view(-1, 1, 1, 1).expand(-1, 1, 28, 28)
+    dark, bright = _brightness(), _brightness(-1.0)
+    # All of what is brighter is found by the one; the other takes it for the best there is.
+    assert table1._span([dark, bright, dark], inside, inside + 1.5) == 100.0
+    assert table1._span([dark, dark], inside, inside + 1.5) == 0.0
+
+
+def _brightness(sign: float = 1.0) -> Conv:
+    """An energy that is the mean of the pixels, or minus it."""
+
+    class Brightness(Conv):
+        def forward(self, x: Tensor) -> Tensor:
+            return sign * x.flatten(1).mean(1)
+
+    return Brightness()
 
 
 def test_missing_images_are_one_line(

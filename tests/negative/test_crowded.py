@@ -6,6 +6,8 @@ import pytest
 import torch
 
 from uspebm import Box, CrowdedUSP, Gaussian, PersistentUSP
+from uspebm.negative import crowded
+from uspebm.negative.sketch import Sketch, sketch_of
 from uspebm.randomness import generator
 
 BOX = Box(-2.0, 2.0, (2,))
@@ -61,6 +63,22 @@ def test_restarts_reach_what_points_at_the_data_do_not() -> None:
     assert far(0.0) == 0.0
     # 100 restarts, three quarters of them above zero in some coordinate, some restarted again.
     assert 0.2 < far(2.5) < 0.5
+
+
+def test_points_are_sketched_only_for_a_search_among_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    sketch = sketch_of
+
+    def counted(points: torch.Tensor) -> Sketch:
+        asked.append(len(points))
+        return sketch(points)
+
+    monkeypatch.setattr(crowded, "sketch_of", counted)
+    for others, times in ((None, 1), (100, 0)):
+        asked.clear()
+        phase = replace(PHASE, restarts=3, phase=replace(PHASE.phase, others=others))
+        phase.step(flat, phase.init(generator(0)), generator(0))
+        assert len(asked) == times
 
 
 def test_a_fraction_is_a_chance() -> None:
