@@ -61,7 +61,7 @@ def test_the_table_and_the_figure_run_and_go_on(
     capsys.readouterr()
     # The figure takes the table's models, and the proxies' command their snapshots.
     assert main(["reproduce", "fig5", *command]) == 0
-    assert "resuming at update 8" in capsys.readouterr().out
+    assert "SRLMC-1: found, at update 8" in capsys.readouterr().out
     for name in (
         "srlmc/points",
         "srlmc/chains",

@@ -8,6 +8,7 @@ from uspebm import MLP, Importance
 from uspebm.appendix import PLANE
 from uspebm.experiments.mixture import MIXTURE
 from uspebm.experiments.training import Recipe, Training
+from uspebm.train import DivergedError
 
 
 def trained(folder: Path, recipe: Recipe, **about: Any) -> Training:
@@ -33,3 +34,14 @@ def test_a_run_is_not_continued_with_other_settings(tmp_path: Path) -> None:
     (tmp_path / "m.settings.json").unlink()
     with pytest.raises(ValueError, match="other settings"):
         trained(tmp_path, recipe, noise=0.1)
+
+
+def test_a_run_whose_energies_run_away_is_stopped_and_stays_stopped(tmp_path: Path) -> None:
+    recipe = Recipe("adam", 10.0, steps=1000, batch_size=5)
+    steps = []
+    for _ in range(2):
+        training = trained(tmp_path, recipe)
+        with pytest.raises(DivergedError, match=r"update \d+: the loss is .*, energies run away"):
+            training.finish()
+        steps.append(training.state.step)
+    assert steps[1] == steps[0] + 1 < 100

@@ -15,8 +15,12 @@ from ..checkpoint import checkpointed, checkpoints, resume
 from ..files import whole_file
 from ..progress import console, shown
 from ..runlog import logged, rewind, rows
-from ..train import Record, TrainState, fit
+from ..train import DivergedError, Record, TrainState, fit
 from ..types import NegativePhase, Proposal
+
+RUNAWAY = 1e5
+"""Losses are of the order of one. A model whose loss exceeds this one does not come back, but it
+may take all updates to become infinite."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +81,12 @@ class Training:
             with whole_file(self._settings) as file:
                 file.write(json.dumps(settings).encode())
         if resume(self.state, folder):
-            console.print(f"{name}: resuming at update {self.state.step}")
+            at = f"update {self.state.step}"
+            console.print(f"{name}: " + (f"found, at {at}" if self._done else f"resuming at {at}"))
+
+    @property
+    def _done(self) -> bool:
+        return self.state.step >= self._recipe.steps
 
     @property
     def _settings(self) -> Path:
@@ -88,6 +97,8 @@ class Training:
         return self._folder.with_suffix(".jsonl")
 
     def __iter__(self) -> Iterator[Record]:
+        if self._done:
+            return
         recipe, state = self._recipe, self.state
         rewind(self._log, state.step)
         records = fit(
@@ -102,7 +113,13 @@ class Training:
         # closing is what saves.
         with closing(checkpointed(records, state, self._folder, seconds=20.0)) as saving:
             noted = logged(saving, self._log, method=self._name)
-            yield from shown(noted, recipe.steps, self._name, figures, done=state.step)
+            for record in shown(noted, recipe.steps, self._name, figures, done=state.step):
+                yield record
+                if abs(record.loss) > RUNAWAY:
+                    raise DivergedError(
+                        f"update {record.step}: the loss is {record.loss:.2g}, energies run away",
+                        state,
+                    )
 
     def finish(self) -> "Training":
         """Train to the end."""
