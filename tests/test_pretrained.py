@@ -25,6 +25,18 @@ def test_bytes_and_scaled_images_score_alike(name: str) -> None:
     np.testing.assert_allclose(model.score_samples(BYTES[:, None] / 127.5 - 1), scores, atol=1e-5)
 
 
+def test_images_scaled_to_0_and_1_are_pointed_out() -> None:
+    images = np.random.default_rng(0).integers(0, 256, (3, 28, 28), dtype=np.uint8)
+    with pytest.warns(UserWarning, match=r"from 0 to .*: if they are scaled to \[0, 1\], give 2"):
+        load("fashion-mnist").score_samples(images / 255.0)
+
+
+@pytest.mark.parametrize("shape", [(28, 28), (1, 784)])
+def test_an_image_alone_or_flat_is_refused_with_what_to_do(shape: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match=r"28 × 28 pixels: give them as .*, one as X\[None\]"):
+        load("fashion-mnist").score_samples(np.zeros(shape, np.uint8))
+
+
 def test_noise_is_an_outlier() -> None:
     assert (load("fashion-mnist").predict(BYTES, false_alarm_rate=0.01) == -1).all()
 

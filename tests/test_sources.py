@@ -264,7 +264,7 @@ def test_mistakes_far_down_are_found(
 def test_bytes_that_are_not_utf_8(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     path.write_bytes("höhe,b\n1,2\n".encode("latin-1"))
-    refused(path, "cannot be read as CSV")
+    refused(path, "is not in UTF-8, as column 'h\ufffdhe' shows: save it so")
     path.write_bytes("a,b\n1,größer\n".encode("latin-1"))
     refused(path, "column 'b' holds 'gr")
     assert open_source(path, drop=["b"]).read().tolist() == [[1]]

@@ -41,6 +41,7 @@ METRICS = ("FPR95", "AUROC", "AUPR, normal positive", "AUPR, outliers positive")
 def fit(arguments: Namespace) -> None:
     """Learn a detector and save it."""
     modelfile.check_place(arguments.out)
+    replaced = (arguments.out / modelfile.ABOUT).exists()
     detector = EnergyDetector(
         arguments.method,
         centres=arguments.centres,
@@ -86,6 +87,7 @@ def fit(arguments: Namespace) -> None:
         f"{arguments.out}/ learned from {len(X):,} rows, {kept:,} of them kept for calibration; "
         f"threshold {detector.offset_:.6g} at a false-alarm rate of "
         f"{arguments.false_alarm_rate:g}. The card is {arguments.out}/README.md"
+        + ("; the model that was there before is replaced" if replaced else "")
     )
 
 
@@ -309,8 +311,10 @@ def _scored(
     for chunk in counted(chunks, source.rows, title):
         if chunk.ndim > 2 and (chunk.dtype == np.uint8) != detector.of_bytes_:
             kinds = ("bytes", "other numbers") if detector.of_bytes_ else ("other numbers", "bytes")
+            how = "whole numbers from 0 to 255 (uint8)" if detector.of_bytes_ else "the same kind"
             raise ValueError(
-                f"{source.path}: the model was fitted to images of {kinds[0]}; these are {kinds[1]}"
+                f"{source.path}: the model was fitted to images of {kinds[0]}; these are "
+                f"{kinds[1]}: give {how}"
             )
         yield detector.scorer_.in_parts(points(chunk)).numpy()
 

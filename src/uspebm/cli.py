@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 FIGURES = ("fig1", "fig2", "fig3", "fig4", "props")
 """What ``reproduce all`` runs: minutes each."""
 IMAGES = ("table1", "fig5")
-"""What takes an hour and needs image sets."""
+"""What takes hours and needs image sets."""
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -62,7 +62,7 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument(
         "figure",
         choices=[*FIGURES, "all", *IMAGES],
-        help="which experiment; 'all' means those before it, table1 and fig5 take an hour",
+        help="which experiment; 'all' means those before it, table1 takes hours",
     )
     command.add_argument(
         "--preset",
@@ -107,8 +107,8 @@ def _parser() -> argparse.ArgumentParser:
         default=[],
         metavar="CLASS",
         help=(
-            "train Table 1's crowded-PS-USP without this class, such as bag, and detect it; an "
-            "interrupted run goes on; may be repeated"
+            "train Table 1's crowded-PS-USP without this class, such as bag, and detect it (most "
+            "of an hour each); an interrupted run goes on; may be repeated"
         ),
     )
     command.add_argument(

@@ -265,6 +265,8 @@ def with_config(argv: Sequence[str]) -> list[str]:
 
 def _flags(path: Path, own: set[str]) -> Iterator[str]:
     """What a TOML file sets and ``own`` flags do not, as flags."""
+    if not path.exists():
+        raise ValueError(f"--config {path} does not exist")
     try:
         settings = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

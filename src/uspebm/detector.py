@@ -195,6 +195,11 @@ class EnergyDetector(OutlierMixin, BaseEstimator):  # type: ignore[misc]
             array = check_array(X, allow_nd=True, ensure_min_samples=fewest, input_name="X")
             if not reset and self.of_bytes_:
                 array = as_bytes(array)
+        elif not reset and len(self.event_shape_) == 3:
+            raise ValueError(
+                f"X has shape {np.shape(X)}, but this detector was fitted to images of "
+                f"{described(self.event_shape_)}: give them as (N, height, width), one as X[None]"
+            )
         else:
             array = validate_data(self, X, reset=reset, dtype=np.float64, ensure_min_samples=fewest)
         x = points(array)

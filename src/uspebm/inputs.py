@@ -5,6 +5,7 @@ package they are ``(N, C, H, W)``. Bytes (uint8) stand for 0 to 255 and are scal
 numbers of an image are taken as they are, so whoever fits on floats scores floats.
 """
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,12 @@ def as_bytes(array: NDArray[Any]) -> NDArray[Any]:
     if np.issubdtype(array.dtype, np.integer) and low >= 0 and high <= 255:
         return array.astype(np.uint8)
     if np.issubdtype(array.dtype, np.floating) and max(-low, high) <= 20:
+        if low >= 0 and 0 < high <= 1:
+            warnings.warn(
+                f"the model takes floats scaled to [−1, 1], and X has values from {low:g} to "
+                f"{high:g}: if they are scaled to [0, 1], give 2 * X - 1, or bytes",
+                stacklevel=4,
+            )
         return array
     raise ValueError(
         f"the model was fitted to bytes, but X has {array.dtype} values from {low} to {high}: give "

@@ -47,6 +47,11 @@ BAD: dict[str, tuple[str, Callable[[Path], object], list[str]]] = {
         lambda p: p.write_text("a,b\n" + "1,x\n" * 200),
         ["column 'b' holds 'x' in data row 1", "--drop 'b'"],
     ),
+    "semicolons": (
+        "x.csv",
+        lambda path: path.write_text("a;b\n" + "1,5;2\n" * 20),
+        ["looks separated by semicolons: save it with commas"],
+    ),
     "text in Parquet": ("x.parquet", text_column, ["'kind of' holds string", "--drop 'kind of'"]),
     "constant": (
         "x.csv",

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from uspebm import actions, load, progress
 
-from .common import FILES, FRAME, IMAGES, QUICK, ROWS, TABLE, run
+from .common import FILES, FRAME, IMAGES, QUICK, ROWS, TABLE, run, write_csv
 
 
 @pytest.mark.parametrize("name", FILES, ids=list(FILES))
@@ -136,6 +136,27 @@ def test_columns_are_found_by_name(models: Path, tmp_path: Path) -> None:
     assert run("score", models / "named", other, "--out", tmp_path / "s.npz") == 0
     found = np.load(tmp_path / "s.npz")["score"]
     np.testing.assert_array_equal(found, load(models / "named").score_samples(FRAME))
+
+
+def test_a_column_that_the_model_needs_is_not_to_be_dropped(
+    models: Path, tmp_path: Path, refused: Callable[..., None]
+) -> None:
+    write_csv(tmp_path / "x.csv", TABLE, "a,b,c")
+    with (tmp_path / "x.csv").open("a") as file:
+        file.write("1,n/a?,2\n")
+    command = ("score", models / "named", tmp_path / "x.csv", "--out", tmp_path / "s.npz")
+    refused(["column 'b' holds 'n/a?'", "the model needs the column: put numbers in it"], *command)
+
+
+def test_a_model_that_is_replaced_is_mentioned(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = write_csv(tmp_path / "x.csv")
+    for out, mentioned in ((tmp_path / "new", False), (model, True)):
+        capsys.readouterr()
+        assert run("fit", data, "--out", out, *QUICK) == 0
+        text = " ".join(capsys.readouterr().out.split())
+        assert ("the model that was there before is replaced" in text) is mentioned
 
 
 def test_columns_without_names_go_by_their_order(

@@ -18,6 +18,7 @@ from ..checkpoint import load_snapshot, save_snapshot
 from ..datasets import fashion_mnist, fashion_mnist_labels, scaled
 from ..detector import EnergyDetector
 from ..energies import Conv
+from ..inputs import described
 from ..metrics import Detection, detection
 from ..modelfile import load
 from ..negative import CrowdedUSP, PersistentUSP, Replay
@@ -173,6 +174,11 @@ def energy_in(model: str) -> Energy:
     if model.endswith(".safetensors"):
         return energy_of(Path(model))
     detector = load(model)
+    if detector.event_shape_ != IMAGES.shape:
+        raise ValueError(
+            f"{model} is a model of {described(detector.event_shape_)}, not of Fashion-MNIST's "
+            f"{described(IMAGES.shape)}"
+        )
 
     def energy(images: Tensor) -> Tensor:
         return -torch.from_numpy(detector.score_samples(images.squeeze(1).numpy()))

@@ -42,6 +42,7 @@ class CSVFile(Source):
         self.path = path
         self._gzipped = name.endswith(".gz")
         self._delimiter = "\t" if name.removesuffix(".gz").endswith(".tsv") else ","
+        self._of_a_model = columns is not None
         first = self._first_line()
         # A first line of numbers and gaps is data too, and the gaps are refused as such.
         self._header = not all(_is_number(cell) or cell in NO_VALUE for cell in first) or not any(
@@ -49,6 +50,8 @@ class CSVFile(Source):
         )
         self._names = first if self._header else [str(k) for k in range(len(first))]
         self.columns = _chosen(path, self._names, columns, drop)
+        if strange := [name for name in self.columns if "\ufffd" in name]:
+            raise ValueError(f"{path} is not in UTF-8, as column {strange[0]!r} shows: save it so")
         self.event_shape = (len(self.columns),)
         self._types: dict[str, Any] = {}
         with self._reader() as reader:
@@ -71,7 +74,7 @@ class CSVFile(Source):
     def _first_line(self) -> list[str]:
         opened = gzip.open if self._gzipped else open
         try:
-            # Wrong bytes matter in names and numbers only, and pyarrow finds them there.
+            # Wrong bytes matter in names and numbers only; in numbers pyarrow finds them.
             with opened(
                 self.path, "rt", encoding="utf-8-sig", errors="replace", newline=""
             ) as file:
@@ -81,6 +84,11 @@ class CSVFile(Source):
             raise ValueError(f"{self.path} cannot be read: {one_line(error)}") from error
         if first is None:
             raise ValueError(f"{self.path} is empty")
+        if len(first) == 1 and ";" in first[0]:
+            raise ValueError(
+                f"{self.path} looks separated by semicolons: save it with commas, and with points "
+                "in the numbers, or as .tsv with tabs"
+            )
         if second is None and not all(map(_is_number, first)):
             raise ValueError(f"{self.path} has a line of names, but no rows")
         return first
@@ -116,8 +124,8 @@ class CSVFile(Source):
             wanted = "true or false" if kind == "bool" else "a number"
             return (
                 f"column {self._names[int(column)]!r} holds {shown(value)} in data row "
-                f"{int(row) - self._header}, not {wanted}; leave the column out "
-                f"(--drop {self._names[int(column)]!r}), or put numbers in it"
+                f"{int(row) - self._header}, not {wanted}; "
+                f"{_remedy(self._names[int(column)], self._of_a_model)}"
             )
         if found := WRONG_LENGTH.search(str(error)):
             row, expected, got = map(int, found.groups())
@@ -146,7 +154,7 @@ class ParquetFile(Source):
             if not _is_numeric(kind):
                 raise ValueError(
                     f"{path}: column {name!r} holds {kind}, such as {shown(self._example(name))}, "
-                    f"not numbers; leave the column out (--drop {name!r}), or put numbers in it"
+                    f"not numbers; {_remedy(name, columns is not None)}"
                 )
         single = all(pa.types.is_floating(kind) and kind.bit_width <= 32 for kind in types)
         self._type = np.float32 if single else np.float64
@@ -192,6 +200,13 @@ def _chosen(
                 "give it a name"
             )
     return chosen
+
+
+def _remedy(column: str, of_a_model: bool) -> str:
+    """What to do about a cell that is no number."""
+    if of_a_model:
+        return "the model needs the column: put numbers in it, or leave the row out"
+    return f"put numbers in it, or leave out the row or the column (--drop {column!r})"
 
 
 def _listed(names: Sequence[str]) -> str:
