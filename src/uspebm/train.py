@@ -142,7 +142,7 @@ class Record:
 
 
 class DivergedError(NonFiniteError):
-    """Training met a number that is none, or was seen to run away. ``state`` is the last one."""
+    """Training ran away, as far as to a number that is none. ``state`` is the last finite one."""
 
     def __init__(self, message: str, state: TrainState) -> None:
         super().__init__(message)

@@ -76,7 +76,7 @@ def test_settings_that_are_refused(
     config.write_text(text)
     command = ("fit", models / "x.csv", "--out", tmp_path / "new", "--config", config)
     refused([message, str(config)], *command)
-    refused("no-such.toml", *command[:-1], tmp_path / "no-such.toml")
+    refused("no-such.toml does not exist", *command[:-1], tmp_path / "no-such.toml")
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,12 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
-from uspebm import datasets
+from uspebm import EnergyDetector, datasets, save_model
 from uspebm.checkpoint import save_snapshot
 from uspebm.cli import main
 from uspebm.energies import Conv
@@ -118,6 +119,36 @@ def test_a_seed_that_diverges_is_left_out_and_named(
     results = json.loads((tmp_path / "results.json").read_text())
     assert results["diverged"] == {"SRLMC": [0]}
     assert len(results["rows"]["SRLMC"]["MNIST"]) == 1
+    assert "| SRLMC | 1 of 2; the others diverged |" in (tmp_path / "table1.md").read_text()
+    # Fig. 5 does with the seeds that there are, and has its own files if methods were left out.
+    monkeypatch.setattr(fig5, "train", train)
+    chosen = replace(table1.SMOKE, images=50).only(["SRLMC"])
+    found = fig5.run(tmp_path / "fig5", chosen, seeds=2)
+    assert {claim.seeds for claim in found} == {1}
+    assert (tmp_path / "fig5" / "results-SRLMC.json").exists()
+    assert not (tmp_path / "fig5" / "results.json").exists()
+
+
+def test_baselines_are_computed_again_when_their_settings_change(tmp_path: Path) -> None:
+    images = 2 * torch.rand(40, 1, 28, 28, generator=generator(0)) - 1
+    computed = []
+
+    def make(train: Tensor, seed: int, scale: int) -> baselines.Score:
+        computed.append(scale)
+        return lambda x: scale * x.mean((1, 2, 3)).numpy()
+
+    for scale in (1, 1, -1, -1):
+        found = table1._kept(
+            tmp_path,
+            "mean",
+            table1.Baseline(make, {"scale": scale}),
+            0,
+            images,
+            images,
+            {"MNIST": images + 2},
+        )
+        assert found["MNIST"].fpr95 == (1.0 if scale == 1 else 0.0)
+    assert computed == [1, -1]
 
 
 def test_particles_start_at_images_and_a_share_of_them_afresh() -> None:
@@ -313,3 +344,16 @@ def test_a_class_left_out_is_trained_without_and_judged(
     assert "there is no class 'hat', but t-shirt, trouser" in capsys.readouterr().err
     assert main(["proxies"]) == 2
     assert "needs a model to judge, or --leave-out" in capsys.readouterr().err
+    assert main(["proxies", "fashion-mnist", "--updates", "3"]) == 2
+    assert "--updates 3 is for --leave-out" in capsys.readouterr().err
+
+
+def test_proxies_refuse_a_model_of_something_else(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = np.random.default_rng(0).normal(size=(100, 3))
+    detector = EnergyDetector(max_updates=0, centres=20, random_state=0).fit(table)
+    save_model(detector, tmp_path / "m")
+    assert main(["proxies", str(tmp_path / "m")]) == 2
+    wanted = "m is a model of 3 columns, not of Fashion-MNIST's 28 × 28 pixels"
+    assert wanted in capsys.readouterr().err

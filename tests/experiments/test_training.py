@@ -47,3 +47,8 @@ def test_a_run_whose_energies_run_away_is_stopped_and_stays_stopped(tmp_path: Pa
             training.finish()
         steps.append(training.state.step)
     assert steps[0] < steps[1] < 100
+    # Also if it was the last update, and there is nothing left to do.
+    last = tmp_path / "last"
+    for _ in range(2):
+        with pytest.raises(DivergedError, match="energies run away"):
+            trained(last, replace(recipe, steps=steps[0])).finish()

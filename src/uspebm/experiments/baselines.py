@@ -1,6 +1,7 @@
 """Detectors that a user would try before an energy-based model, on flattened images.
 
-Each is fitted to the training images alone and returns a score, higher for points like them.
+Each is fitted to the training images alone and returns a score, higher for points like them. All
+take a seed, also those that leave nothing to chance.
 """
 
 from collections.abc import Callable

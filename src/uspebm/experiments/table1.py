@@ -5,7 +5,8 @@ would try first. Development looks at proxies (LOG.md lists every look at the OO
 scored are averaged weights, by their last update.
 
 Presets (two cores, times by the benchmark and per seed):
-    PAPER  the appendix's SRLMC in full (24,000 updates, 50 epochs of 60,000 images; two hours).
+    PAPER  the appendix's SRLMC in full (24,000 updates, 50 epochs of 60,000 images; two hours,
+           if it does not diverge, as seed 0 does at update 4,400).
            PS-USP (N = 100, ε = 10, Adam 1e-3) within a budget, one seed: 600 updates with
            n = 10,000 (20 minutes), and 200 with each of its n (6 to 8 minutes).
     FAST   our PS-USP (52 to 55 minutes on one thread of a busy machine; one seed by likelihood

@@ -98,6 +98,8 @@ class Training:
 
     def __iter__(self) -> Iterator[Record]:
         if self._done:
+            last = self.history[-1]
+            self._check(last["step"], last["loss"])  # it may have run away with the last update
             return
         recipe, state = self._recipe, self.state
         rewind(self._log, state.step)
@@ -115,11 +117,12 @@ class Training:
             noted = logged(saving, self._log, method=self._name)
             for record in shown(noted, recipe.steps, self._name, figures, done=state.step):
                 yield record
-                if abs(record.loss) > RUNAWAY:
-                    raise DivergedError(
-                        f"update {record.step}: the loss is {record.loss:.2g}, energies run away",
-                        state,
-                    )
+                self._check(record.step, record.loss)
+
+    def _check(self, step: int, loss: float) -> None:
+        if abs(loss) > RUNAWAY:
+            text = f"update {step}: the loss is {loss:.2g}, energies run away"
+            raise DivergedError(text, self.state)
 
     def finish(self) -> "Training":
         """Train to the end."""
