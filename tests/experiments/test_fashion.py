@@ -268,6 +268,12 @@ def test_a_cell_is_the_mean_over_seeds_in_per_cent() -> None:
     assert ood_table._cell(found[:1], "fpr95") == "1.00"
 
 
+def test_a_method_that_always_diverges_does_not_vanish() -> None:
+    text = ood_table.markdown({}, {"SRLMC": [0, 1]}, images=10)
+    assert text.count("| SRLMC | all diverged | – | – | – | – | – |") == len(ood_table.TITLES)
+    assert ood_table.terminal({}, {"SRLMC": [0, 1]}).row_count == 3  # and two of the paper
+
+
 def test_claims_want_ps_usp_below_the_paper_and_srlmc_to_fail() -> None:
     def row(*fpr95: float) -> ood_table.Row:
         return {

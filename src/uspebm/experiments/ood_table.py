@@ -23,6 +23,7 @@ PAPER_AUPR = {
 }
 """Which of the two is positive is not said."""
 PAPER_SEEDS = "3"
+HEADINGS = ("method", "seeds", *OOD_NAMES)
 TITLES = {
     "fpr95": "FPR95 (lower is better)",
     "auroc": "AUROC",
@@ -44,9 +45,6 @@ def row(seeds: Sequence[Mapping[str, Detection]]) -> Row:
     return {name: [one[name] for one in seeds] for name in seeds[0]}
 
 
-HEADINGS = ("method", "seeds", *OOD_NAMES)
-
-
 def terminal(rows: Mapping[str, Row], diverged: Mapping[str, Sequence[int]]) -> Table:
     """FPR95 and, below it, AUROC, in per cent; ``diverged`` are the seeds that a row lacks."""
     result = Table(title="Fashion-MNIST against …: FPR95 (AUROC), per cent")
@@ -57,6 +55,8 @@ def terminal(rows: Mapping[str, Row], diverged: Mapping[str, Sequence[int]]) -> 
     for name, found in rows.items():
         cells = (f"{_cell(d, 'fpr95')}\n({_cell(d, 'auroc')})" for d in found.values())
         result.add_row(name, _seeds(found, diverged.get(name, ())), *cells)
+    for name in _lost(rows, diverged):
+        result.add_row(name, "all diverged")
     return result
 
 
@@ -76,6 +76,8 @@ def markdown(rows: Mapping[str, Row], diverged: Mapping[str, Sequence[int]], ima
         for name, found in rows.items():
             cells = (_cell(d, what) for d in found.values())
             text += _line(name, _seeds(found, diverged.get(name, ())), *cells)
+        for name in _lost(rows, diverged):
+            text += _line(name, "all diverged", *("–" for _ in OOD_NAMES))
     return text
 
 
@@ -86,6 +88,11 @@ def _line(*cells: str) -> str:
 def _seeds(found: Row, diverged: Sequence[int]) -> str:
     there = len(next(iter(found.values())))
     return f"{there} of {there + len(diverged)}; the others diverged" if diverged else f"{there}"
+
+
+def _lost(rows: Mapping[str, Row], diverged: Mapping[str, Sequence[int]]) -> list[str]:
+    """Methods of which no seed is left: they are not to vanish."""
+    return [name for name in diverged if name not in rows]
 
 
 def _cell(found: Sequence[Detection], what: str) -> str:
