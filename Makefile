@@ -9,12 +9,14 @@ ifneq ($(wildcard ../shared/data),)
 export USPEBM_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help setup demo bench test format clean
+.PHONY: help setup demo bench test soak audit format clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo    train PS-USP and SRLMC on the 2-D mixture (a minute and a half of training)"
 	@echo "make test    linters, type checker, doctests and tests"
+	@echo "make soak    kills, full disks, two writers, threads, bit flips, fuzzed inputs (an hour)"
+	@echo "make audit   look for known vulnerabilities of the pinned dependencies"
 	@echo "make bench   time the particle step against plain PyTorch and torchebm (a quarter of an hour)"
 	@echo "make setup   only install into $(VENV)"
 	@echo "make clean   remove $(VENV) and caches"
@@ -43,6 +45,18 @@ test: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/pytest -n 2
+
+# The long form of the tests. The long training runs beside the other parts; two hours of it, alone:
+# python -m tests.soak memory --seconds 7200
+soak: setup
+	$(BIN)/python -m tests.soak --seconds 1800
+
+# In an environment of its own: its dependencies are none of ours.
+audit: setup
+	@test -x $(VENV)/audit/bin/pip-audit || $(PYTHON) -m venv $(VENV)/audit
+	@test -x $(VENV)/audit/bin/pip-audit || \
+		$(VENV)/audit/bin/python -m pip install --disable-pip-version-check --quiet --retries 1 --timeout 15 pip-audit 2>/dev/null || true
+	@$(BIN)/python -m tests.audit $(VENV)/audit/bin/pip-audit
 
 format: setup
 	$(BIN)/ruff check --fix .

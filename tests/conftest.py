@@ -8,5 +8,6 @@ from hypothesis import settings
 torch.set_num_threads(1)
 settings.register_profile("uspebm", deadline=None, derandomize=True, max_examples=40)
 settings.load_profile("uspebm")
+collect_ignore = ["soak"]  # the long form, `make soak`
 # Shells start background jobs with interrupts ignored; what tests interrupt would never end.
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -6,6 +6,7 @@ from uspebm import (
     USP,
     Box,
     CrowdedUSP,
+    FixedNodes,
     Gaussian,
     Importance,
     Langevin,
@@ -14,6 +15,8 @@ from uspebm import (
     Replay,
     RiemannGrid,
 )
+from uspebm.negative import TiltImportance
+from uspebm.support.randomness import generator
 
 BOX = Box((-2.0, -1.0), (2.0, 1.5))
 START = Gaussian((0.5, 0.0), 0.2)
@@ -24,7 +27,9 @@ PHASES: dict[str, NegativePhase[Any]] = {
     "replay": Replay(Langevin(START, chains=12, steps=3, step_size=0.01), capacity=30),
     "uniform importance": Importance(BOX, nodes=12),
     "importance": Importance(START, nodes=12),
+    "tilt": TiltImportance(START, nodes=12),
     "grid": RiemannGrid(BOX, cells=4),
+    "given": FixedNodes(BOX.sample(12, generator(0, "given"))),
     "usp": USP(domain=BOX, particles=12, spacing=0.3, rounds=5),
     "ps-usp": PersistentUSP(
         domain=BOX, particles=30, spacing=0.3, active=10, nodes=12, rounds=3, proposal=START
@@ -37,6 +42,18 @@ PHASES: dict[str, NegativePhase[Any]] = {
             domain=BOX, particles=30, spacing=0.3, active=10, nodes=12, rounds=3, proposal=START
         ),
         restarts=1.5,
+    ),
+    "ps-usp by rounds": PersistentUSP(
+        domain=BOX,
+        particles=30,
+        spacing=0.3,
+        active=10,
+        nodes=12,
+        rounds=3,
+        proposal=START,
+        redraw="round",
+        choice="uniform",
+        repulsion="plain",
     ),
     "ps-usp alternating": PersistentUSP(
         domain=BOX, particles=30, spacing=0.3, active=10, nodes=12, ascent_steps=2, rounds=2

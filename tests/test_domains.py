@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.laws import assert_law
 from uspebm import Box, Gaussian
 from uspebm.domains import check_proposal, draw
-from uspebm.randomness import generator
+from uspebm.support.randomness import generator
 
 SQUARE = Box(-2.0, 2.0, shape=(2,))
 
@@ -37,6 +37,32 @@ def test_grid_is_made_of_midpoints() -> None:
     grid = Box((0.0, 0.0), (1.0, 2.0)).grid(2)
     expected = torch.tensor([[0.25, 0.5], [0.25, 1.5], [0.75, 0.5], [0.75, 1.5]])
     torch.testing.assert_close(grid, expected)
+
+
+@pytest.mark.parametrize("cells", [1, 3, 8])
+def test_every_midpoint_lies_in_its_own_cell(cells: int) -> None:
+    box = Box((0.0, -1.0, 2.0), (1.0, 1.0, 7.0))
+    assert torch.equal(box.cell_of(box.grid(cells), cells), torch.arange(cells**3))
+
+
+def test_edges_belong_to_a_cell() -> None:
+    line = Box(0.0, 1.0, (1,))
+    assert line.cell_of(torch.tensor([[0.0], [0.49], [0.5], [1.0]]), 2).tolist() == [0, 0, 1, 1]
+
+
+@given(st.lists(st.floats(-50, 50), min_size=2, max_size=2))
+def test_a_way_that_bounces_ends_where_small_steps_lead(x: list[float]) -> None:
+    """The oracle unfolds one wall at a time."""
+    box = Box((-1.0, 0.0), (1.0, 0.5))
+    place, sign = box.reflect(torch.tensor([x], dtype=torch.float64))
+    assert box.contains(place).all()
+    for k, (low, high) in enumerate(((-1.0, 1.0), (0.0, 0.5))):
+        at, direction = x[k], 1.0
+        while not low <= at <= high:
+            at, direction = (2 * low if at < low else 2 * high) - at, -direction
+        assert place[0, k].item() == pytest.approx(at, abs=1e-9)
+        if min(at - low, high - at) > 1e-9:  # on a wall there are two answers
+            assert sign[0, k].item() == direction
 
 
 def test_volume() -> None:

@@ -65,7 +65,12 @@ class Box:
                 raise ValueError(
                     f"{name} has {len(bound)} values for shape={shape}, which has {self.dim}"
                 )
-        for low, high in zip(self._bounds("low"), self._bounds("high"), strict=True):
+        if isinstance(self.low, float) and isinstance(self.high, float):
+            # Once for all coordinates: a file may ask for any number of them.
+            pairs = [(self.low, self.high)]
+        else:
+            pairs = list(zip(self._bounds("low"), self._bounds("high"), strict=True))
+        for low, high in pairs:
             if not (math.isfinite(low) and math.isfinite(high) and low < high):
                 raise ValueError(
                     f"low={low} must be below high={high}, and both finite, in every coordinate"
@@ -103,6 +108,25 @@ class Box:
         if isinstance(self.low, float) and isinstance(self.high, float):
             return x.clamp(self.low, self.high)
         return x.clamp(self._edge("low", x), self._edge("high", x))
+
+    def reflect(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Where a straight way to ``x`` ends that bounces off the walls, and its signs there.
+
+        The signs, shaped like ``x``, are −1 in coordinates whose direction is turned.
+
+        >>> Box(0.0, 1.0, (1,)).reflect(torch.tensor([[0.5], [1.25], [2.25]]))
+        (tensor([[0.5000],
+                [0.7500],
+                [0.2500]]), tensor([[ 1.],
+                [-1.],
+                [ 1.]]))
+        """
+        low = self._edge("low", x)
+        side = self._edge("high", x) - low
+        gone = (x - low).remainder(2 * side)
+        turned = gone > side
+        place = low + torch.where(turned, 2 * side - gone, gone)
+        return self.project(place), 1 - 2 * turned.to(x.dtype)
 
     def contains(self, x: Tensor) -> Tensor:
         """Which points lie in the closed box, ``(N,)``."""
@@ -150,6 +174,14 @@ class Box:
         ]
         points = torch.stack(torch.meshgrid(*axes, indexing="ij"), dim=-1)
         return points.reshape(-1, *self.shape)
+
+    def cell_of(self, x: Tensor, cells: int) -> Tensor:
+        """Which cell of ``grid(cells)`` points of the box lie in, ``(N,)``."""
+        low = self._edge("low", x)
+        side = self._edge("high", x) - low
+        along = ((x - low) / side * cells).long().clamp(0, cells - 1).flatten(1)
+        places = cells ** torch.arange(self.dim - 1, -1, -1, device=x.device)
+        return (along * places).sum(1)
 
 
 def draw(

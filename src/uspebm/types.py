@@ -5,10 +5,11 @@ weighted points,
 
 .. math:: \mathbb{E}_q[f] \approx \sum_i w_i f(x_i), \qquad w = \mathrm{softmax}(\ell),
 
-and everything else (loss, trainer, experiments) sees only those points.
+and everything else (objective, trainer, experiments) sees only those points.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import torch
@@ -35,6 +36,43 @@ class Proposal(Protocol):
         ...
 
 
+class Law(Proposal, Protocol):
+    """A proposal whose density is known: what importance sampling and annealing start from."""
+
+    def log_prob(self, x: Tensor) -> Tensor:
+        """Normalised log-densities ``(N,)``."""
+        ...
+
+
+class Domain(Protocol):
+    """Ω, which holds the support of the model. A :class:`~uspebm.Box` is one."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of one point."""
+        ...
+
+    def project(self, x: Tensor) -> Tensor:
+        """The nearest points of the domain."""
+        ...
+
+    def share_outside(self, x: Tensor) -> float:
+        """The share of points that lie outside."""
+        ...
+
+
+@dataclass
+class Workspace:
+    """What a phase may keep between updates and could make anew: no result depends on it.
+
+    Whoever runs a phase owns it (``fit`` does, for a run), so that two runs never share scratch.
+    """
+
+    compiled: bool = False
+    """Whether compiled code looks for neighbours, which the machine must then have."""
+    scratch: dict[str, Any] = field(default_factory=dict)
+
+
 State = TypeVar("State", bound=tuple[Any, ...])
 
 
@@ -43,11 +81,15 @@ class NegativePhase(Protocol[State]):
 
     ``State`` is a ``NamedTuple`` of tensors, and holds only what the next step needs: it is
     what a checkpoint saves. ``Info`` is a ``NamedTuple`` of plain numbers, for people to read.
+
+    A phase may also tell what a step costs, which decides whether compiling pays off:
+    ``gradients``, the points at which it takes the gradient of the energy, at most (0 where it is
+    left out), and ``searches``, whether it looks for neighbours among all points (False).
     """
 
     @property
-    def gradients(self) -> int:
-        """Points at which a step takes the gradient of the energy, at most."""
+    def domain(self) -> Domain | None:
+        """Ω, which data have to lie in; None where the phase knows of none."""
         ...
 
     def init(self, generator: torch.Generator, dtype: torch.dtype = torch.float32) -> State:
@@ -55,7 +97,11 @@ class NegativePhase(Protocol[State]):
         ...
 
     def step(
-        self, energy: Energy, state: State, generator: torch.Generator
+        self,
+        energy: Energy,
+        state: State,
+        generator: torch.Generator,
+        workspace: Workspace | None = None,
     ) -> tuple[Nodes, State, NamedTuple]:
         """Nodes for ``energy`` as it is now.
 

@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from uspebm.appendix import FASHION_SRLMC, IMAGES
 from uspebm.experiments.chains import kept_class
-from uspebm.randomness import generator
+from uspebm.recipes.paper import FASHION_SRLMC, IMAGES
+from uspebm.support.randomness import generator
 from uspebm.types import Energy
 
 N = 40

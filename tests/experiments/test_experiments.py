@@ -6,12 +6,13 @@ import pytest
 import torch
 
 from uspebm import GaussianMixture
-from uspebm.appendix import MODES, PLANE
-from uspebm.cli import FIGURES, main
-from uspebm.experiments import fig4, props, two_modes
+from uspebm.cli.main import main
+from uspebm.cli.reproduce import FIGURES
+from uspebm.experiments import props, two_modes
 from uspebm.experiments.claims import claim
-from uspebm.experiments.mixture import MIXTURE, measure
-from uspebm.randomness import generator
+from uspebm.experiments.mixture import MIXTURE, evenness, mixture_fit
+from uspebm.recipes.paper import MODES, PLANE
+from uspebm.support.randomness import generator
 
 
 def test_everything_runs_and_reports_its_claims(
@@ -45,29 +46,29 @@ def test_a_claim_is_the_mean_over_seeds() -> None:
 
 
 def test_a_perfect_model_of_the_mixture_is_measured_as_one() -> None:
-    _, measured = measure(MIXTURE, 0.0)
+    _, measured = mixture_fit(MIXTURE, 0.0)
     assert measured.kl == 0.0
     assert measured.mode_mass == pytest.approx([1 / 6] * 6, abs=1e-3)
     assert measured.ood_share == 0.0
-    _, wrong = measure(GaussianMixture(MODES[:5], 0.1), 0.0)
+    _, wrong = mixture_fit(GaussianMixture(MODES[:5], 0.1), 0.0)
     assert wrong.kl > 1.0
 
 
 def test_evenness_tells_a_lattice_from_a_cloud() -> None:
     axis = torch.arange(-2.0, 2.0, 0.05)
     lattice = torch.cartesian_prod(axis, axis)
-    even = fig4.evenness(lattice, 0.05)
+    even = evenness(lattice, 0.05)
     assert even["nearest_over_spacing"] == pytest.approx(1.0, abs=1e-3)
     assert even["covering_radius_over_spacing"] < 0.75
-    cloud = fig4.evenness(PLANE.sample(len(lattice), generator(0)), 0.05)
+    cloud = evenness(PLANE.sample(len(lattice), generator(0)), 0.05)
     assert cloud["nearest_over_spacing"] < 0.7
     assert cloud["unevenness"] == pytest.approx(1.43, abs=0.05)
     assert even["unevenness"] < 0.01
 
 
 def test_the_one_dimensional_measures_know_the_truth() -> None:
-    samples = two_modes.DATA.sample(20_000, generator(0))
-    _, exact = two_modes.measure(two_modes.DATA, samples)
+    samples = two_modes.TWO_MODES.sample(20_000, generator(0))
+    _, exact = two_modes.line_fit(two_modes.TWO_MODES, samples)
     assert exact.kl == pytest.approx(0.0, abs=1e-6)
     assert exact.mass_left == pytest.approx(0.5, abs=1e-3)
     assert exact.samples_to_p < 0.02

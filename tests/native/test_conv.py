@@ -4,17 +4,15 @@ import copy
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor, nn
 
 from uspebm import MLP, Conv
-from uspebm.gradient import energy_gradient
-from uspebm.native import BuildError, NativeConv, library
-from uspebm.native.conv import SOURCE
-from uspebm.randomness import generator
+from uspebm.energies.gradient import energy_gradient
+from uspebm.native import BuildError, NativeConv
+from uspebm.support.randomness import generator
 
 SHAPES = [
     ((1, 28, 28), (32, 64, 128), 128),
@@ -190,34 +188,3 @@ def test_points_of_another_kind_are_refused() -> None:
         native(torch.zeros(2, 3, 28, 28))
     with pytest.raises(ValueError, match=r"torch\.float64"):
         native(torch.zeros(2, 1, 28, 28, dtype=torch.float64))
-
-
-@pytest.fixture
-def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    library.library.cache_clear()
-    return tmp_path
-
-
-def test_a_missing_compiler_is_said(empty_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", str(empty_cache))
-    monkeypatch.delenv("CXX", raising=False)
-    with pytest.raises(BuildError, match="no C\\+\\+ compiler"):
-        NativeConv(Conv())
-
-
-def test_a_refusing_compiler_is_said(empty_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CXX", "false")
-    with pytest.raises(BuildError, match="failed with code 1"):
-        NativeConv(Conv())
-    assert not list(empty_cache.rglob("*.so"))
-
-
-def test_it_is_compiled_once(empty_cache: Path, caplog: pytest.LogCaptureFixture) -> None:
-    constants = {"CHANNELS": 1, "HEIGHT": 8, "WIDTH": 8, "F1": 16, "F2": 16, "F3": 16}
-    for _ in range(2):
-        library.library.cache_clear()  # as another process would find it
-        with caplog.at_level("INFO", logger="uspebm"):
-            library.library(SOURCE, REAL="float", HIDDEN=16, **constants)
-    assert len(list(empty_cache.rglob("*.so"))) == 1
-    assert [r.getMessage()[:27] for r in caplog.records] == ["compiled conv_energy.cpp in"]

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from tests.laws import assert_law, normal_cdf
 from uspebm import Box, Gaussian, Langevin
-from uspebm.randomness import generator
+from uspebm.support.randomness import generator
 
 STD = 0.5
 CHAINS = 400_000

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from uspebm import Box, Gaussian, NonFiniteError, Particles, PersistentUSP
-from uspebm.randomness import generator
+from uspebm.support.randomness import generator
 
 BOX = Box(-2.0, 2.0, (2,))
 PHASE = PersistentUSP(domain=BOX, particles=60, spacing=0.1, active=20, nodes=40, rounds=1)

@@ -1,5 +1,6 @@
 import itertools
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -7,14 +8,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from uspebm import Box, Gaussian, GaussianMixture, Importance, Nodes, RiemannGrid
-from uspebm.randomness import generator
+from uspebm import (
+    Box,
+    FixedNodes,
+    Gaussian,
+    GaussianMixture,
+    Importance,
+    NegativePhase,
+    Nodes,
+    RiemannGrid,
+)
+from uspebm.negative import TiltImportance
+from uspebm.support.randomness import generator
 
 BOX = Box(-1.0, 1.0, (2,))
 Q = GaussianMixture(((-0.4, 0.1), (0.3, 0.0)), 0.2, (0.3, 0.7))
 
 
-def nodes_of(phase: Importance | RiemannGrid, energy: object = Q, seed: int = 0) -> Nodes:
+def nodes_of(phase: NegativePhase[Any], energy: object = Q, seed: int = 0) -> Nodes:
     state = phase.init(generator(seed), torch.float64)
     nodes, _, _ = phase.step(energy, state, generator(seed, "step"))  # type: ignore[arg-type]
     return nodes
@@ -56,7 +67,7 @@ def assert_partition_function(log_weight: Tensor) -> None:
 def test_draws_from_a_gaussian_stand_for_a_tilted_one() -> None:
     """r = N(0, 1) tilted by E = −b·x is N(b, 1)."""
     reference = Gaussian((0.0, 0.0))
-    nodes = nodes_of(Importance(reference, 200_000), lambda x: -(x @ SHIFT))
+    nodes = nodes_of(TiltImportance(reference, 200_000), lambda x: -(x @ SHIFT))
     assert_partition_function(nodes.log_weight)
     for k in range(2):
         assert_integrates(nodes, nodes.x[:, k], SHIFT[k].item())
@@ -72,6 +83,30 @@ def test_draws_from_a_gaussian_stand_for_a_tilted_one() -> None:
     for mutant in mutants:
         with pytest.raises(AssertionError):
             assert_integrates(nodes._replace(log_weight=mutant), nodes.x[:, 0], SHIFT[0].item())
+
+
+def test_draws_from_another_law_stand_for_the_model_itself() -> None:
+    """E of N(0, 1), draws from N(2, 1): the mean is 0, not that of a law between the two."""
+    target, proposal = Gaussian((0.0,)), Gaussian((2.0,))
+    nodes = nodes_of(Importance(proposal, 400_000), target)
+    assert_integrates(nodes, nodes.x[:, 0], 0.0)
+    relative = nodes_of(TiltImportance(proposal, 400_000), target)  # q ∝ N(2, 1) N(0, 1) = N(1, ½)
+    assert_integrates(relative, relative.x[:, 0], 1.0)
+    with pytest.raises(AssertionError):
+        assert_integrates(relative, relative.x[:, 0], 0.0)
+
+
+def test_given_points_are_weighted_where_they_are() -> None:
+    grid = BOX.grid(40, torch.float64)
+    given, exact = nodes_of(FixedNodes(grid)), nodes_of(RiemannGrid(BOX, 40))
+    assert torch.equal(given.x, exact.x)
+    assert torch.equal(given.log_weight, exact.log_weight)
+    some = nodes_of(FixedNodes(grid, nodes=100))
+    assert len(some.x) == 100
+    assert torch.equal(some.log_weight, -Q(some.x))
+    assert len(some.x.unique(dim=0)) == 100
+    with pytest.raises(ValueError, match="nodes=1601 is more than the 1600 points"):
+        FixedNodes(grid, nodes=1601)
 
 
 def assert_second_order(mean_error: object) -> None:

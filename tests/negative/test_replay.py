@@ -3,7 +3,7 @@ import torch
 
 from uspebm import Box, Gaussian, Langevin, NonFiniteError, Replay
 from uspebm.negative import ReplayState
-from uspebm.randomness import generator
+from uspebm.support.randomness import generator
 
 FAR = Box(4.0, 5.0, (1,))
 SAMPLER = Langevin(FAR, chains=50, steps=1, step_size=1e-6, noise_scale=1e-6)

@@ -7,8 +7,8 @@ from torch import Tensor
 
 from uspebm import USP, Box, Gaussian, Particles
 from uspebm.negative import USPInfo
-from uspebm.negative.crowd import Crowd
-from uspebm.randomness import generator
+from uspebm.neighbours.crowd import Crowd
+from uspebm.support.randomness import generator
 
 UNIT = Box(0.0, 1.0, (2,))
 

@@ -14,13 +14,15 @@ from typing import Any
 import torch
 from rich.table import Table
 
-from ..appendix import IMAGES, PLANE
 from ..energies import MLP
-from ..files import whole_file
-from ..plots import COLOURS, new_figure, save_figure
-from ..progress import console
-from ..randomness import generator
+from ..recipes.paper import IMAGES, PLANE
+from ..support.files import whole_file
+from ..support.plots import COLOURS, new_figure, save_figure
+from ..support.progress import console
+from ..support.randomness import generator
 from . import cases, scoring
+from .memory import peak_memory
+from .particle_updates import image_update, plane_update, race_updates
 from .timing import Timing
 
 GROWTH = {
@@ -55,14 +57,14 @@ QUICK = Effort(
 )
 
 
-@dataclass
+@dataclass(frozen=True)
 class Report:
-    """All that was measured. Seconds are per call."""
+    """All that was measured; what comes late is added to it. Seconds are per call."""
 
-    machine: dict[str, str] = field(default_factory=dict)
-    compilation: float | None = None
+    machine: dict[str, str]
+    compilation: float | None
     """Seconds to build the compiled code, once per machine; none where torch is used instead."""
-    peak: dict[str, Timing] = field(default_factory=dict)
+    peak: dict[str, Timing]
     """The CNN's gradient and a large matrix product, in one race."""
     races: dict[str, dict[str, Timing]] = field(default_factory=dict)
     """Ours and its rivals, for every case."""
@@ -74,25 +76,25 @@ class Report:
     ratios: dict[str, float | None] = field(default_factory=dict)
 
 
-def run(effort: Effort, keep: Callable[[Report], None]) -> Report:
+def measure_all(effort: Effort, keep: Callable[[Report], None]) -> Report:
     """Measure everything, saying what is being measured, and ``keep`` what there is as it grows."""
     report = Report(
         machine={
             "processor": _processor(),
             "threads": str(torch.get_num_threads()),
             "torch": torch.__version__,
-        }
+        },
+        compilation=cases.compilation_seconds(),
+        peak=cases.race_peak(effort.repeats),
     )
-    report.compilation = cases.compilation()
     _say("compilation", f"{report.compilation:.1f} s" if report.compilation else "none")
-    report.peak = cases.against_peak(effort.repeats)
     for name, timings in _races(effort):
         report.races[name] = timings
         _say(name, ", ".join(f"{who} {_words(t)}" for who, t in timings.items()))
         keep(report)
     for rounds in effort.rounds:
-        problems = {str(n): cases.fashion(n, rounds) for n in effort.sizes}
-        timings = cases.updates(problems, effort.updates)
+        problems = {str(n): image_update(n, rounds) for n in effort.sizes}
+        timings = race_updates(problems, effort.updates)
         report.sizes[f"N={rounds}"] = {int(n): timing for n, timing in timings.items()}
         _say(f"ps-usp N={rounds}, by n", ", ".join(f"{n} {_words(t)}" for n, t in timings.items()))
     for kind, sizes in effort.growth.items():
@@ -103,39 +105,45 @@ def run(effort: Effort, keep: Callable[[Report], None]) -> Report:
         times = report.growth[kind].items()
         _say(f"growth with {kind}", ", ".join(f"{size} {_words(t)}" for size, t in times))
         keep(report)
-    report.ratios = _ratios(report, effort)
+    report.ratios.update(_ratios(report, effort))
     keep(report)
     return report
 
 
 def _races(effort: Effort) -> Iterator[tuple[str, dict[str, Timing]]]:
-    net, mlp = cases.network(), MLP(2)
+    net, mlp = cases.paper_network(), MLP(2)
     x = PLANE.sample(1000, generator(0))
     for batch in (125, 500):
-        yield f"cnn gradient {batch}", cases.gradients(net, cases.images(batch), effort.repeats)
-    yield "mlp gradient 1000", cases.gradients(mlp, x, effort.repeats)
+        yield (
+            f"cnn gradient {batch}",
+            cases.race_gradients(net, cases.synthetic_images(batch), effort.repeats),
+        )
+    yield "mlp gradient 1000", cases.race_gradients(mlp, x, effort.repeats)
     repeats = max(2, effort.repeats // 2)
     for batch in (125, 500):
-        yield f"langevin {batch} x 20", cases.chains(net, cases.images(batch), repeats)
-    yield "langevin mlp 1000 x 20", cases.chains(mlp, x, repeats)
-    yield "srlmc update", cases.replay(repeats)
+        yield (
+            f"langevin {batch} x 20",
+            cases.race_chains(net, cases.synthetic_images(batch), repeats),
+        )
+    yield "langevin mlp 1000 x 20", cases.race_chains(mlp, x, repeats)
+    yield "srlmc update", cases.race_replay(repeats)
     yield from scoring.latencies(repeats, effort.batches)
-    yield "ps-usp 2-D", cases.updates({"ours": cases.mixture()}, effort.updates, rival=True)
+    yield "ps-usp 2-D", race_updates({"ours": plane_update()}, effort.updates, rival=True)
     for rounds in effort.rounds:
         for n in effort.sizes:
-            problem = {"ours": cases.fashion(n, rounds)}
+            problem = {"ours": image_update(n, rounds)}
             # Many rounds of the straightforward one take a minute each: fewer of them will do.
             repeats = min(3, effort.updates) if rounds > 20 else effort.updates
-            yield f"ps-usp n={n} N={rounds}", cases.updates(problem, repeats, rival=True)
+            yield f"ps-usp n={n} N={rounds}", race_updates(problem, repeats, rival=True)
 
 
 def _grow(report: Report, kind: str, size: int, repeats: int) -> None:
     """Time and memory of an update at N = 20 where one of its sizes is ``size``."""
     size_of = {kind: math.isqrt(size) if kind == "side" else size}
-    report.growth[kind][size] = cases.updates({"ours": cases.fashion(**size_of)}, repeats)["ours"]
+    report.growth[kind][size] = race_updates({"ours": image_update(**size_of)}, repeats)["ours"]
     if sys.platform == "linux":
         with suppress(OSError, CalledProcessError):  # not every container lets one look
-            report.memory[kind][size] = cases.peak_memory(**size_of)
+            report.memory[kind][size] = peak_memory(**size_of)
 
 
 def _ratios(report: Report, effort: Effort) -> dict[str, float | None]:
@@ -143,7 +151,7 @@ def _ratios(report: Report, effort: Effort) -> dict[str, float | None]:
     races = report.races
     few, many = effort.rounds[0], effort.rounds[-1]
     small, large = effort.sizes[0], effort.sizes[-1]
-    flop = 125 * 2 * cases.multiplications(cases.network(), IMAGES.shape)
+    flop = 125 * 2 * cases.multiplications(cases.paper_network(), IMAGES.shape)
     rates = flop / report.peak["cnn"].median, 2 * cases.PRODUCT**3 / report.peak["product"].median
     at_many, at_few = report.sizes[f"N={many}"], report.sizes[f"N={few}"]
     return {
@@ -169,7 +177,7 @@ def _ratio(timings: Mapping[str, Timing], rival: str) -> float | None:
     return timings[rival].median / timings["ours"].median if rival in timings else None
 
 
-def table(report: Report) -> Table:
+def report_table(report: Report) -> Table:
     """For a terminal."""
     result = Table(title="uspebm bench: median seconds per call (quartiles)")
     for heading in ("case", "ours", "rival", "ratio"):
@@ -196,14 +204,14 @@ def table(report: Report) -> Table:
     return result
 
 
-def save(report: Report, path: Path) -> None:
+def save_report(report: Report, path: Path) -> None:
     """Everything, as JSON."""
     content: dict[str, Any] = asdict(report)
     with whole_file(path) as file:
         file.write(json.dumps(content, indent=2).encode())
 
 
-def draw(report: Report, stem: Path) -> None:
+def draw_report(report: Report, stem: Path) -> None:
     """Ratios to the rivals, and how an update's cost grows."""
     figure, panels = new_figure(columns=3, size=3.6)
     names, ratios = [], []

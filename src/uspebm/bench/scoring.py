@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ..detector import EnergyDetector
-from ..export import to_onnx
-from ..modelfile import load
+from ..detector.energy_detector import EnergyDetector
+from ..detector.folder import load
+from ..detector.onnx_export import to_onnx
 from .timing import Timing, race
 
 
@@ -47,7 +47,7 @@ def _onnxruntime(detector: EnergyDetector) -> Any:
     """What runs the exported graph; none where the packages are missing."""
     if not (find_spec("onnxruntime") and find_spec("onnxscript")):
         return None
-    import onnxruntime  # type: ignore[import-untyped]
+    import onnxruntime
 
     with TemporaryDirectory() as folder:
         path = Path(folder) / "model.onnx"

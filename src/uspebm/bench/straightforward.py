@@ -36,7 +36,9 @@ def langevin(energy: Energy, x: Tensor, phase: Langevin, generator: torch.Genera
     return x
 
 
-def replay(energy: Energy, buffer: Tensor, phase: Langevin, generator: torch.Generator) -> Tensor:
+def replay_chains(
+    energy: Energy, buffer: Tensor, phase: Langevin, generator: torch.Generator
+) -> Tensor:
     """Chains that start at buffered samples, a twentieth at the proposal, and are written back."""
     slots = torch.randperm(len(buffer), generator=generator)[: phase.chains]
     start = buffer[slots]

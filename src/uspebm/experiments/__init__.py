@@ -1,1 +1,5 @@
-"""One file per experiment. They set things up, measure and draw; they contain no algorithm."""
+"""The paper's figures and tables, a file each, and what images they are judged on, as values.
+
+They set up recipes, measure and draw; no algorithm lives here. May know: detector, recipes and all
+below. Known by the commands alone.
+"""

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from ..negative import Langevin
-from ..randomness import generator
+from ..support.randomness import generator
 from ..types import Energy
 
-LONG = 50
+RUNS_LATER = 50
 """Runs of a chain, one after the other, until it is looked at again."""
 
 
@@ -23,12 +23,12 @@ def kept_class(
     labels: Tensor,
     seed: int,
 ) -> tuple[float, Tensor]:
-    """Share of ``samples`` of the same class ``LONG`` runs later, and where these end.
+    """Share of ``samples`` of the same class ``RUNS_LATER`` runs later, and where these end.
 
     The class is that of the nearest training image. Of chains that mix, about one in ten keeps it.
     """
     later = samples
-    for k in range(LONG):
+    for k in range(RUNS_LATER):
         later = sampler.run(energy, later, generator(seed, "longer", k))
     before, after = (labels[_nearest(x, train)] for x in (samples, later))
     return (before == after).float().mean().item(), later

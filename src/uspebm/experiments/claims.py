@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.table import Table
 
-from ..files import whole_file
+from ..support.files import whole_file
 
 
 @dataclass(frozen=True)

@@ -6,16 +6,16 @@ only the nodes are exchanged.
 """
 
 from copy import deepcopy
-from typing import Any, cast
+from dataclasses import replace
+from typing import Any
 
-from torch import Tensor
-from torch.optim import Adam
+from torch import Tensor, nn
 
-from ..energies import Conv
-from ..negative import Importance
-from ..train import TrainState, fit
-from ..types import NegativePhase
-from .fashion import Method, NoisyImages
+from ..energies.rules import GivenEnergy
+from ..negative import FixedNodes, Replay
+from ..recipes import Recipe, Run, Schedule
+from ..recipes.recipe import Noisy
+from ..types import Proposal
 
 UPDATES = 200
 RATE = 1e-4
@@ -23,39 +23,42 @@ RATE = 1e-4
 
 
 def with_own_nodes(
-    energy: Conv, method: Method, negative: tuple[Any, ...], images: Tensor, seed: int
-) -> Conv:
-    """A copy of ``energy`` trained on by its own method, from its state ``negative``."""
-    return _trained_on(energy, method, method.phase, negative, images, seed)
+    energy: nn.Module, recipe: Recipe, negative: tuple[Any, ...], images: Tensor, seed: int
+) -> nn.Module:
+    """A copy of ``energy`` trained on by its own recipe, from the phase's state ``negative``."""
+    run = Run(_onward(energy, recipe), _data(recipe, images), None, seed, show=False)
+    run.state.negative = deepcopy(negative)
+    return _finished(run)
 
 
-def with_points(energy: Conv, method: Method, points: Tensor, images: Tensor, seed: int) -> Conv:
+def with_points(
+    energy: nn.Module, recipe: Recipe, points: Tensor, images: Tensor, seed: int
+) -> nn.Module:
     """The same with ``points``, which stay where they are, for quadrature nodes."""
-    phase = Importance(NoisyImages(points, std=0.0), nodes=method.recipe.batch_size)
-    return _trained_on(energy, method, phase, None, images, seed)
+    nodes = FixedNodes(points, min(recipe.schedule.batch_size, len(points)))
+    onward = replace(_onward(energy, recipe), phase=nodes)
+    return _finished(Run(onward, _data(recipe, images), None, seed, show=False))
 
 
-def _trained_on(
-    energy: Conv,
-    method: Method,
-    phase: NegativePhase[Any],
-    negative: tuple[Any, ...] | None,
-    images: Tensor,
-    seed: int,
-) -> Conv:
-    """Averaged weights after ``UPDATES``, or after as many as the method's whole training has."""
-    network = deepcopy(energy)
-    state = TrainState.start(
-        network,
-        phase,
-        Adam(network.parameters(), RATE),
-        negative=deepcopy(negative),
-        seed=seed,
-        engine="native",
+def _onward(energy: nn.Module, recipe: Recipe) -> Recipe:
+    """``UPDATES`` of the given weights, or as many as the recipe's whole training has."""
+    updates = min(UPDATES, recipe.schedule.updates)
+    return replace(
+        recipe,
+        energy=GivenEnergy(energy),
+        schedule=Schedule(updates, recipe.schedule.batch_size, learning_rate=RATE),
+        start=None,
+        noise=0.0,
     )
-    data, recipe = NoisyImages(images, method.noise), method.recipe
-    for _ in fit(
-        state, phase, data, batch_size=recipe.batch_size, steps=min(UPDATES, recipe.steps)
-    ):
+
+
+def _data(recipe: Recipe, images: Tensor) -> Proposal:
+    """With the recipe's noise, in its own domain: points that stay in their place know of none."""
+    assert isinstance(recipe.phase, Replay)
+    return Noisy(images, recipe.noise, recipe.phase.domain)
+
+
+def _finished(run: Run) -> nn.Module:
+    for _ in run:
         pass
-    return cast(Conv, state.average.module)
+    return run.energy

@@ -15,35 +15,36 @@ Presets (two cores):
     SMOKE  seconds.
 """
 
-from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
 
 from torch import Tensor
 
-from ..density import GridDensity
-from ..gradient import energy_at
-from ..plots import COLOURS, new_figure, save_figure
+from ..energies.gradient import energy_at
+from ..evaluation.grid_density import GridDensity
+from ..recipes import Run
+from ..recipes.paper import LINE
+from ..recipes.plain import as_plain
+from ..support.plots import COLOURS, new_figure, save_figure
 from .claims import Claim, claim, save_results
-from .training import Training
 from .two_modes import (
     FAST,
-    LINE,
     PAPER,
     SMOKE,
-    Config,
-    Measured,
+    LineFit,
+    LineSettings,
+    chain_ends,
+    chain_starts,
     in_distribution,
-    learn,
-    measure,
-    sample,
-    starts,
+    line_fit,
+    line_run,
     tilted_start,
-    truth,
+    true_line,
 )
 
 __all__ = ["FAST", "PAPER", "SMOKE", "run"]
 
-ROWS = {
+ROW_TITLES = {
     "srlmc": "(a) SRLMC",
     "replay": "(b) SRLMC with replay buffer",
     "importance": "(c) importance sampling",
@@ -51,37 +52,38 @@ ROWS = {
 }
 
 
-def run(out: Path, config: Config, seeds: int) -> list[Claim]:
+def run(out: Path, config: LineSettings, seeds: int) -> list[Claim]:
     """Train the rows for every seed, measure, draw the first seed."""
-    measured: dict[str, list[Measured]] = {row: [] for row in (*ROWS, "srlmc-tilted")}
+    fits: dict[str, list[LineFit]] = {row: [] for row in (*ROW_TITLES, "srlmc-tilted")}
     drawn = []
     apart = []
     for seed in range(seeds):
         densities = {}
         for row, phase in config.phases().items():
-            training = learn(row, phase, config, out / "runs", seed)
-            energy = training.state.average.module
-            start = starts(LINE, 10_000, seed)
+            trained = line_run(config.recipe(row, phase), out / "runs", seed)
+            start = chain_starts(LINE, 10_000, seed)
             if row == "replay":
-                start = training.state.negative[0][:10_000]
-            samples = sample(energy, config.langevin(), start, seed)
-            q, m = measure(energy, samples)
-            measured[row].append(m)
-            densities[row] = q
+                start = trained.state.negative[0][:10_000]
+            samples = chain_ends(trained.energy, config.sampler, start, seed)
+            densities[row], fit = line_fit(trained.energy, samples)
+            fits[row].append(fit)
             if seed == 0:
-                drawn.append((row, training, q, samples))
+                drawn.append((row, trained, densities[row], samples))
         apart.append(_apart(densities["srlmc"], densities["replay"]))
-        tilted = tilted_start(config, out / "runs", seed)
-        energy = learn(
-            "srlmc-tilted", config.langevin(), config, out / "runs", seed, tilted
-        ).state.average.module
-        samples = sample(energy, config.langevin(), starts(LINE, 10_000, seed), seed)
-        measured["srlmc-tilted"].append(measure(energy, samples)[1])
+        fits["srlmc-tilted"].append(_from_tilted_start(out, config, seed))
     _draw(out / "fig1", drawn)
-    claims = _claims(measured, apart)
-    results = {row: [m._asdict() for m in ms] for row, ms in measured.items()}
-    save_results(out / "results.json", claims, rows=results, config=asdict(config))
+    claims = [*_wrong(fits), *_same(fits, apart), *_right(fits)]
+    results = {row: [fit._asdict() for fit in found] for row, found in fits.items()}
+    save_results(out / "results.json", claims, rows=results, config=as_plain(config))
     return claims
+
+
+def _from_tilted_start(out: Path, config: LineSettings, seed: int) -> LineFit:
+    recipe = config.recipe("srlmc-tilted", config.sampler)
+    start = tilted_start(config, out / "runs", seed)
+    energy = line_run(replace(recipe, energy=start), out / "runs", seed).energy
+    samples = chain_ends(energy, config.sampler, chain_starts(LINE, 10_000, seed), seed)
+    return line_fit(energy, samples)[1]
 
 
 def _apart(a: GridDensity, b: GridDensity) -> float:
@@ -89,86 +91,98 @@ def _apart(a: GridDensity, b: GridDensity) -> float:
     return min((a.mass - mass).abs().sum().item() / 2 for mass in (b.mass, b.mass.flip(0)))
 
 
-def _claims(measured: dict[str, list[Measured]], apart: list[float]) -> list[Claim]:
-    def values(row: str, name: str) -> list[float]:
-        return [float(getattr(m, name)) for m in measured[row]]
+def _values(fits: list[LineFit], name: str) -> list[float]:
+    return [float(getattr(fit, name)) for fit in fits]
 
-    kl_c = sum(values("importance", "kl")) / len(measured["importance"])
+
+def _wrong(fits: dict[str, list[LineFit]]) -> list[Claim]:
+    """Of (a) and (b): samples match p, the density does not."""
+    exact = sum(_values(fits["importance"], "kl")) / len(fits["importance"])
     claims = []
     for row in ("srlmc", "replay", "srlmc-tilted"):
+        found = fits[row]
         claims += [
-            claim(f"{row}: KL(p‖q)", "wrong", values(row, "kl"), lambda v: v >= 10 * kl_c),
+            claim(f"{row}: KL(p‖q)", "wrong", _values(found, "kl"), lambda v: v >= 10 * exact),
             claim(
                 f"{row}: samples to p (Wasserstein)",
                 "identical to p",
-                values(row, "samples_to_p"),
+                _values(found, "samples_to_p"),
                 lambda v: v <= 0.05,
             ),
             claim(
                 f"{row}: OOD above the median ID density",
                 "a significant portion",
-                values(row, "ood_share"),
+                _values(found, "ood_share"),
                 lambda v: v > 0.02,
             ),
             claim(
                 f"{row}: tilt of log q − its shoulder (above 0, OOD passes half of the data)",
                 "second mode much lower",
-                [m.tilt - m.shoulder for m in measured[row]],
+                [fit.tilt - fit.shoulder for fit in found],
                 lambda v: v > 0,
             ),
             claim(
                 f"{row}: |mass of q on a side − 1/2|",
                 "one mode much lower",
-                [abs(m.mass_left - 0.5) for m in measured[row]],
+                [abs(fit.mass_left - 0.5) for fit in found],
                 lambda v: v > 0.1,
             ),
         ]
-    claims.append(
+    return claims
+
+
+def _same(fits: dict[str, list[LineFit]], apart: list[float]) -> list[Claim]:
+    """Of (a) and (b): which solution it is."""
+    return [
         claim(
             "srlmc: |q0's mass of the left basin − 1/2|",
             "equals p's",
-            [abs((m.barrier + 1) / 2 - 0.5) for m in measured["srlmc"]],
+            [abs((fit.barrier + 1) / 2 - 0.5) for fit in fits["srlmc"]],
             lambda v: v < 0.05,
-        )
-    )
-    claims.append(
+        ),
         claim(
             "replay and srlmc: total variation between them, up to reflection",
             "essentially the same solution",
             apart,
             lambda v: v < 0.1,
-        )
-    )
+        ),
+    ]
+
+
+def _right(fits: dict[str, list[LineFit]]) -> list[Claim]:
+    """Of (c): the density is p's."""
+    claims = []
     for row in ("importance", "riemann"):
+        found = fits[row]
         claims += [
-            claim(f"{row}: KL(p‖q)", "excellent", values(row, "kl"), lambda v: v <= 0.02),
+            claim(f"{row}: KL(p‖q)", "excellent", _values(found, "kl"), lambda v: v <= 0.02),
             claim(
                 f"{row}: |mass of q on a side − 1/2|",
                 "correct mass",
-                [abs(m.mass_left - 0.5) for m in measured[row]],
+                [abs(fit.mass_left - 0.5) for fit in found],
                 lambda v: v < 0.05,
             ),
             claim(
                 f"{row}: OOD above the median ID density",
                 "none",
-                values(row, "ood_share"),
+                _values(found, "ood_share"),
                 lambda v: v < 0.01,
             ),
         ]
     return claims
 
 
-def _draw(stem: Path, drawn: list[tuple[str, Training, GridDensity, Tensor]]) -> None:
+def _draw(stem: Path, drawn: list[tuple[str, Run, GridDensity, Tensor]]) -> None:
     figure, panels = new_figure(columns=4, rows=len(drawn), size=2.8)
-    p = truth()
+    p = true_line()
     x, support = p.x.flatten(), in_distribution(p)
-    for k, (row, training, q, samples) in enumerate(drawn):
+    for k, (row, trained, q, samples) in enumerate(drawn):
         norms, densities, histograms, energies = panels[4 * k : 4 * k + 4]
         colour = COLOURS["srlmc"] if row in ("srlmc", "replay") else COLOURS["importance"]
-        history = training.history
+        history = trained.history
         norms.semilogy([h["step"] for h in history], [h["gradient_norm"] for h in history],
                        linewidth=0.5, color=colour)  # fmt: skip
-        norms.set_title(f"{ROWS[row]}: gradient norm", fontsize=8)
+        norms.set_title(f"{ROW_TITLES[row]}: gradient norm", fontsize=8)
         densities.scatter(x[support], q.log_q[support], s=1, color=COLOURS["data"], label="support")
         densities.scatter(x[~support], q.log_q[~support], s=1, color=COLOURS["ood"], label="OOD")
         densities.set_title("log q", fontsize=8)
@@ -180,7 +194,7 @@ def _draw(stem: Path, drawn: list[tuple[str, Training, GridDensity, Tensor]]) ->
         histograms.plot(x, q.log_q.exp(), color=colour, linewidth=1, label="q")
         histograms.set_title("densities", fontsize=8)
         histograms.legend(fontsize=6)
-        energies.plot(x, -energy_at(training.state.average.module, q.x), color=colour, linewidth=1)
+        energies.plot(x, -energy_at(trained.energy, q.x), color=colour, linewidth=1)
         energies.set_title("−E", fontsize=8)
         for panel in (norms, densities, histograms, energies):
             panel.tick_params(labelsize=6, which="both")

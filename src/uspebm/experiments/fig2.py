@@ -11,55 +11,63 @@ Presets (two cores), beside Fig. 1's row (a), which is shared:
 """
 
 import itertools
-from dataclasses import asdict
 from pathlib import Path
 
 import torch
-from matplotlib import colormaps
 from torch import Tensor
 
-from ..density import GridDensity
 from ..domains import Box
-from ..plots import COLOURS, SIDES_COLOURS, new_figure, save_figure
-from . import two_modes
+from ..evaluation.grid_density import GridDensity
+from ..recipes.paper import LINE
+from ..recipes.plain import as_plain
+from ..support.plots import COLOURS, SIDES_COLOURS, new_figure, save_figure, shades
 from .claims import Claim, claim, save_results
-from .two_modes import FAST, LEFT, LINE, PAPER, RIGHT, SMOKE, Config, learn, measure, sample, starts
+from .two_modes import (
+    FAST,
+    LEFT,
+    PAPER,
+    RIGHT,
+    SMOKE,
+    LineSettings,
+    chain_ends,
+    chain_starts,
+    line_fit,
+    line_run,
+    true_line,
+)
 
 __all__ = ["FAST", "PAPER", "SMOKE", "run"]
 
-SHADES = colormaps["Reds"]
-"""All of it is SRLMC: shades of its colour, darker for a larger ρ."""
-SIDES = {"left": Box(-1.0, 0.0, (1,)), "right": Box(0.0, 1.0, (1,))}
+HALVES = {"left": Box(-1.0, 0.0, (1,)), "right": Box(0.0, 1.0, (1,))}
 
 
-def rhos(config: Config) -> tuple[float, ...]:
+def rhos(config: LineSettings) -> tuple[float, ...]:
     """The values of ρ; the middle one is Fig. 1's."""
     return (1.0, 5.0, 10.0, 20.0, 50.0) if config == PAPER else (2.0, 10.0, 50.0)
 
 
-def run(out: Path, config: Config, seeds: int) -> list[Claim]:
+def run(out: Path, config: LineSettings, seeds: int) -> list[Claim]:
     """Measure the three panels for every seed, draw the first."""
     own_side: list[float] = []
     spreads: list[list[float]] = []
     widths: list[list[float]] = []
     matching: list[float] = []
     for seed in range(seeds):
-        trained = learn("srlmc", config.langevin(), config, out.parent / "fig1" / "runs", seed)
-        energy = trained.state.average.module
+        recipe = config.recipe("srlmc", config.sampler)
+        energy = line_run(recipe, out.parent / "fig1" / "runs", seed).energy
         ends = {
-            side: sample(energy, config.langevin(), starts(q0, 10_000, seed), seed)
-            for side, q0 in SIDES.items()
+            side: chain_ends(energy, config.sampler, chain_starts(q0, 10_000, seed), seed)
+            for side, q0 in HALVES.items()
         }
         own_side.append(_stay(ends))
         histograms, densities, distances = {}, {}, []
+        start = chain_starts(LINE, 10_000, seed)
         for rho in rhos(config):
-            sampler = config.langevin(config.step_size / rho)
-            histograms[rho] = sample(energy, sampler, starts(LINE, 10_000, seed), seed)
-            name = f"rho-{rho:g}"
-            model = learn(name, sampler, config, out / "runs", seed).state.average.module
-            samples = sample(model, sampler, starts(LINE, 10_000, seed), seed)
-            densities[rho], m = measure(model, samples)
-            distances.append(m.samples_to_p)
+            sampler = config.at_rho(rho)
+            histograms[rho] = chain_ends(energy, sampler, start, seed)
+            model = line_run(config.recipe(f"rho-{rho:g}", sampler), out / "runs", seed).energy
+            densities[rho], fit = line_fit(model, chain_ends(model, sampler, start, seed))
+            distances.append(fit.samples_to_p)
         matching.append(max(distances))
         spreads.append([_spread(h) for h in histograms.values()])
         widths.append([_width(q) for q in densities.values()])
@@ -87,7 +95,7 @@ def run(out: Path, config: Config, seeds: int) -> list[Claim]:
         rhos=rhos(config),
         spreads=spreads,
         widths=widths,
-        config=asdict(config),
+        config=as_plain(config),
     )
     return claims
 
@@ -127,13 +135,13 @@ def _draw(
     for (side, samples), colour in zip(ends.items(), SIDES_COLOURS, strict=True):
         panels[0].hist(samples.flatten().numpy(), bins=200, range=(-1, 1), density=True,
                        alpha=0.6, color=colour, label=f"from the {side}")  # fmt: skip
-    shades = [SHADES(0.3 + 0.7 * k / (len(histograms) - 1)) for k in range(len(histograms))]
-    for (rho, samples), shade in zip(histograms.items(), shades, strict=True):
+    darker = shades(len(histograms))
+    for (rho, samples), shade in zip(histograms.items(), darker, strict=True):
         panels[1].hist(samples.flatten().numpy(), bins=200, range=(-1, 1), density=True,
                        histtype="step", color=shade, label=f"ρ = {rho:g}")  # fmt: skip
-    p = two_modes.truth()
+    p = true_line()
     panels[2].plot(p.x.flatten(), p.log_q.exp(), color=COLOURS["data"], label="p")
-    for (rho, q), shade in zip(densities.items(), shades, strict=True):
+    for (rho, q), shade in zip(densities.items(), darker, strict=True):
         panels[2].plot(q.x.flatten(), q.log_q.exp(), color=shade, label=f"q, ρ = {rho:g}")
     titles = ("chains stay on their side", "same EBM, several ρ", "EBMs trained with several ρ")
     for panel, title in zip(panels, titles, strict=True):

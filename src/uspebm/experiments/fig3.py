@@ -8,20 +8,27 @@ Presets (two cores): row (b) of Fig. 1, watched while it trains.
 """
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from ..energies import Reconstruction
-from ..files import whole_file
-from ..negative import Replay
-from ..plots import COLOURS, SIDES_COLOURS, new_figure, save_figure
+from ..recipes import Run
+from ..recipes.plain import as_plain
+from ..support.files import whole_file
+from ..support.plots import COLOURS, SIDES_COLOURS, new_figure, save_figure
 from .claims import Claim, claim, save_results
-from .training import Training
-from .two_modes import DATA, FAST, PAPER, SMOKE, Config, sample, truth, wasserstein
+from .two_modes import (
+    FAST,
+    PAPER,
+    SMOKE,
+    TWO_MODES,
+    LineSettings,
+    chain_ends,
+    true_line,
+    wasserstein,
+)
 
 __all__ = ["FAST", "PAPER", "SMOKE", "run"]
 
@@ -30,22 +37,22 @@ LOOKS = (0.0, 0.02, 0.1, 0.3, 1.0)
 """When the buffer is looked at, as a share of the updates."""
 
 
-def run(out: Path, config: Config, seeds: int) -> list[Claim]:
+def run(out: Path, config: LineSettings, seeds: int) -> list[Claim]:
     """Watch the buffer for every seed, draw the first."""
     first: list[float] = []
     last: list[float] = []
     stayed: list[float] = []
     distances: list[dict[int, float]] = []
     for seed in range(seeds):
-        looks, training = _watch(out, config, seed)
+        looks, watched = _watch(out, config, seed)
         distances.append({note["step"]: note["distance"] for note in looks})
         first.append(looks[0]["distance"])
         last.append(looks[-1]["distance"])
-        buffer = training.state.negative[0]
+        buffer = watched.state.negative[0]
         ends = {}
         for side, chosen in (("left", buffer < 0), ("right", buffer > 0)):
             start = buffer[chosen.flatten()][:5000]
-            ends[side] = sample(training.state.average.module, config.langevin(), start, seed)
+            ends[side] = chain_ends(watched.energy, config.sampler, start, seed)
         moved = [(ends["left"] < 0).double().mean(), (ends["right"] > 0).double().mean()]
         stayed.append(0.5 * (moved[0] + moved[1]).item())
         if seed == 0:
@@ -55,31 +62,28 @@ def run(out: Path, config: Config, seeds: int) -> list[Claim]:
         claim("buffer to p at the end (Wasserstein)", "equal to data", last, lambda v: v < 0.05),
         claim("share of chains that stay in their mode", "all", stayed, lambda v: v > 0.98),
     ]
-    save_results(out / "results.json", claims, distances=distances, config=asdict(config))
+    save_results(out / "results.json", claims, distances=distances, config=as_plain(config))
     return claims
 
 
-def _watch(out: Path, config: Config, seed: int) -> tuple[list[dict[str, Any]], Training]:
+def _watch(out: Path, config: LineSettings, seed: int) -> tuple[list[dict[str, Any]], Run]:
     """Train with a replay buffer, noting its histogram now and then; notes outlast a restart."""
-    torch.manual_seed(seed)
-    phase = Replay(config.langevin(), capacity=config.capacity, refresh=0.05)
-    module = Reconstruction(1, width=config.width)
-    folder = out / "runs" / f"replay-{seed}"
-    training = Training("replay", module, phase, DATA, config.recipe, folder, seed)
+    recipe = config.recipe("replay", config.phases()["replay"])
+    watched = Run(recipe, TWO_MODES, out / "runs" / f"replay-{seed}", seed)
     notes = out / "runs" / f"looks-{seed}.json"
     looks: list[dict[str, Any]] = json.loads(notes.read_text()) if notes.exists() else []
-    due = [round(share * config.recipe.steps) for share in LOOKS]
+    due = [round(share * config.schedule.updates) for share in LOOKS]
 
     def look() -> None:
-        if training.state.step in due and training.state.step not in [n["step"] for n in looks]:
-            looks.append(_look(training.state.step, training.state.negative[0]))
+        if watched.state.step in due and watched.state.step not in [n["step"] for n in looks]:
+            looks.append(_look(watched.state.step, watched.state.negative[0]))
             with whole_file(notes) as file:
                 file.write(json.dumps(looks).encode())
 
     look()
-    for _ in training:
+    for _ in watched:
         look()
-    return looks, training
+    return looks, watched
 
 
 def _look(step: int, buffer: Tensor) -> dict[str, Any]:
@@ -89,7 +93,7 @@ def _look(step: int, buffer: Tensor) -> dict[str, Any]:
 
 def _draw(stem: Path, looks: list[dict[str, Any]], ends: dict[str, Tensor]) -> None:
     figure, panels = new_figure(columns=len(looks) + 1, size=2.4)
-    p = truth()
+    p = true_line()
     middles = [-1 + (k + 0.5) * 2 / BINS for k in range(BINS)]
     for panel, note in zip(panels, looks, strict=False):
         panel.bar(middles, note["histogram"], width=2 / BINS, color=COLOURS["srlmc"], alpha=0.6)

@@ -11,81 +11,131 @@ Presets (two cores):
     FAST   width 128, n = 2,500, ε = 0.07, N = 20, Adam with a learning rate that falls to zero:
            about two and a half minutes per seed.
     SMOKE  a few updates of a small network: seconds.
+    DEMO   what ``uspebm demo`` trains, in a minute and a half: width 128, n = 2,000, ε = 0.08,
+           N = 20, Adam with averaged weights. SRLMC has a learning rate of its own, the best of
+           those tried for it: at PS-USP's it does worse.
 """
 
+import json
 import statistics
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from ..appendix import MIXTURE_PS_USP, MIXTURE_SRLMC, MODES, PLANE
-from ..checkpoint import save_snapshot
-from ..density import GridDensity, region
-from ..energies import MLP
+from ..energies.rules import MLPRule
+from ..evaluation.grid_density import GridDensity
 from ..negative import Particles, PersistentUSP, Replay
-from ..plots import COLOURS, density_panel, new_figure, points_panel, save_figure
-from ..randomness import generator
+from ..recipes import Recipe, Run, Schedule, train
+from ..recipes.paper import MIXTURE_PS_USP, MIXTURE_SRLMC, mixture_recipe
+from ..recipes.plain import as_plain
+from ..support.files import whole_file
+from ..support.plots import COLOURS, density_panel, new_figure, points_panel, save_figure
+from ..support.randomness import generator
+from ..training import save_snapshot
 from ..types import Energy
 from .claims import Claim, claim, save_results
-from .mixture import MIXTURE, Measured, measure, truth
-from .training import Recipe, Training, drop_checkpoints
+from .mixture import (
+    MIXTURE,
+    MixtureFit,
+    denser_than_rightmost,
+    evenness,
+    mixture_fit,
+    plane_extent,
+    true_mixture,
+)
+from .run_folders import drop_checkpoints, drop_run, unfinished
 
 
 @dataclass(frozen=True)
-class Config:
-    width: int
-    ps_usp: PersistentUSP
-    ps_usp_recipe: Recipe
-    srlmc: Replay
-    srlmc_recipe: Recipe
+class Fig4Settings:
+    """The two models."""
+
+    ps_usp: Recipe
+    srlmc: Recipe
+
+    @property
+    def recipes(self) -> tuple[Recipe, Recipe]:
+        """Both of them."""
+        return self.ps_usp, self.srlmc
+
+    @property
+    def partition(self) -> PersistentUSP:
+        """PS-USP's points."""
+        assert isinstance(self.ps_usp.phase, PersistentUSP)
+        return self.ps_usp.phase
+
+    def with_updates(self, updates: int) -> "Fig4Settings":
+        """The same for longer, or less long."""
+        return Fig4Settings(
+            *(replace(r, schedule=replace(r.schedule, updates=updates)) for r in self.recipes)
+        )
 
 
-PAPER = Config(
-    width=512,
-    ps_usp=MIXTURE_PS_USP,
-    ps_usp_recipe=Recipe("sgd", 1e-3, steps=4000, batch_size=1000),
-    srlmc=MIXTURE_SRLMC,
-    srlmc_recipe=Recipe("sgd", 1e-3, steps=4000, batch_size=1000),
+PAPER = Fig4Settings(
+    ps_usp=mixture_recipe("ps_usp", MIXTURE_PS_USP, updates=4000),
+    srlmc=mixture_recipe("srlmc", MIXTURE_SRLMC, updates=4000),
 )
-FAST = Config(
-    width=128,
-    ps_usp=replace(MIXTURE_PS_USP, particles=2500, active=625, spacing=0.07, nodes=2500, rounds=20),
-    ps_usp_recipe=Recipe("adam", 1e-3, steps=1000, batch_size=1000, average_decay=0.98, cool=0.5),
-    srlmc=MIXTURE_SRLMC,
-    srlmc_recipe=Recipe("adam", 3e-4, steps=500, batch_size=1000, average_decay=0.97),
+FAST = Fig4Settings(
+    ps_usp=replace(
+        PAPER.ps_usp,
+        energy=MLPRule(128),
+        phase=replace(
+            MIXTURE_PS_USP, particles=2500, active=625, spacing=0.07, nodes=2500, rounds=20
+        ),
+        schedule=Schedule(updates=1000, batch_size=1000, average_decay=0.98, cooling=0.5),
+    ),
+    srlmc=replace(
+        PAPER.srlmc,
+        energy=MLPRule(128),
+        schedule=Schedule(500, batch_size=1000, learning_rate=3e-4, average_decay=0.97),
+    ),
 )
-SMOKE = Config(
-    width=16,
-    ps_usp=replace(MIXTURE_PS_USP, particles=200, active=50, spacing=0.2, nodes=200, rounds=2),
-    ps_usp_recipe=Recipe("adam", 1e-3, steps=4, batch_size=50),
-    srlmc=Replay(replace(MIXTURE_SRLMC.sampler, chains=50, steps=2), capacity=100),
-    srlmc_recipe=Recipe("adam", 3e-4, steps=4, batch_size=50),
+SMOKE = Fig4Settings(
+    ps_usp=replace(
+        PAPER.ps_usp,
+        energy=MLPRule(16),
+        phase=replace(MIXTURE_PS_USP, particles=200, active=50, spacing=0.2, nodes=200, rounds=2),
+        schedule=Schedule(updates=4, batch_size=50),
+    ),
+    srlmc=replace(
+        PAPER.srlmc,
+        energy=MLPRule(16),
+        phase=Replay(replace(MIXTURE_SRLMC.sampler, chains=50, steps=2), capacity=100),
+        schedule=Schedule(updates=4, batch_size=50, learning_rate=3e-4),
+    ),
+)
+DEMO = Fig4Settings(
+    ps_usp=replace(
+        PAPER.ps_usp,
+        energy=MLPRule(128),
+        phase=replace(
+            MIXTURE_PS_USP, particles=2000, active=500, spacing=0.08, nodes=2000, rounds=20
+        ),
+        schedule=Schedule(updates=500, batch_size=1000, average_decay=0.97),
+    ),
+    srlmc=FAST.srlmc,
 )
 
 
-def run(out: Path, config: Config, seeds: int) -> list[Claim]:
+def run(out: Path, config: Fig4Settings, seeds: int) -> list[Claim]:
     """Train both methods for every seed, measure, draw the first seed."""
-    ps_usp: list[Measured] = []
-    srlmc: list[Measured] = []
+    ps_usp: list[MixtureFit] = []
+    srlmc: list[MixtureFit] = []
     brighter: list[float] = []
     even: list[dict[str, float]] = []
     collapsed: list[float] = []
     for seed in range(seeds):
-        training = _train("ps_usp", config.ps_usp, config.ps_usp_recipe, config, out, seed)
-        energy, points = training.state.average.module, training.state.negative[0]
-        q, measured = measure(energy, training.seconds)
-        ps_usp.append(measured)
-        even.append(evenness(points, config.ps_usp.spacing))
-        collapsed.append(_without_others(training.state.module, points, config.ps_usp))
-        training = _train("srlmc", config.srlmc, config.srlmc_recipe, config, out, seed)
-        wrong, measured = measure(training.state.average.module, training.seconds)
-        srlmc.append(measured)
-        brighter.append(_denser_than_rightmost(wrong))
+        ours, theirs = (_learned(recipe, out, f"-{seed}", seed) for recipe in config.recipes)
+        ps_usp.append(ours.fit)
+        srlmc.append(theirs.fit)
+        even.append(evenness(ours.points, config.partition.spacing))
+        collapsed.append(_without_others(ours.run.state.module, ours.points, config.partition))
+        brighter.append(denser_than_rightmost(theirs.density))
         if seed == 0:
-            _draw(out / "fig4", wrong, q, points, srlmc[0], ps_usp[0])
+            _draw(out / "fig4", ours, theirs)
     claims = _claims(ps_usp, srlmc, brighter, even, collapsed)
     save_results(
         out / "results.json",
@@ -93,38 +143,74 @@ def run(out: Path, config: Config, seeds: int) -> list[Claim]:
         ps_usp=_mean(ps_usp),
         srlmc=_mean(srlmc),
         evenness=even,
-        config=asdict(config),
+        config=as_plain(config),
     )
     drop_checkpoints(out)
     return claims
 
 
-def _train(name: str, phase: Any, recipe: Recipe, config: Config, out: Path, seed: int) -> Training:
-    torch.manual_seed(seed)
-    module = MLP(2, width=config.width)
-    folder = out / f"{name}-{seed}"
-    training = Training(name, module, phase, MIXTURE, recipe, folder, seed).finish()
-    save_snapshot(training.state.average.module, out / f"{name}-{seed}.safetensors")
-    return training
+def demo(out: Path, updates: int, seed: int, fresh: bool = False) -> dict[str, MixtureFit]:
+    """Train both as ``DEMO`` says, and write ``results.json``, ``metrics.jsonl`` and the picture.
 
-
-def evenness(points: Tensor, spacing: float) -> dict[str, float]:
-    """How evenly the points lie, and whether they cover the support of p.
-
-    ``unevenness`` is the range from the 10 % to the 90 % quantile of nearest distances, over their
-    median; for points thrown at random in the plane it is 1.43.
+    A run that was interrupted goes on where it stopped, unless ``fresh``. The trained models are
+    kept as snapshots beside the figures.
     """
-    support = truth().x[region(truth(), 0.99)]
-    between = torch.cdist(points, points).fill_diagonal_(torch.inf).min(1).values
-    to_support = torch.cdist(support, points).min(1).values
-    inside = torch.cdist(points, support).min(1).values < 4.0 / 200
-    return {
-        "nearest_over_spacing": (between.median() / spacing).item(),
-        "unevenness": ((between.quantile(0.9) - between.quantile(0.1)) / between.median()).item(),
-        "violating": (between < 0.99 * spacing).double().mean().item(),
-        "covering_radius_over_spacing": (to_support.max() / spacing).item(),
-        "share_in_support": inside.double().mean().item(),
-    }
+    config = DEMO.with_updates(updates)
+    settings = {"seed": seed, **as_plain(config)}
+    _prepare(out, json.dumps(settings, indent=2), fresh)
+    both = [_learned(recipe, out, "", seed) for recipe in config.recipes]
+    _draw(out / "demo", *both)
+    with whole_file(out / "metrics.jsonl") as file:
+        for learned in both:
+            for row in learned.run.history:
+                file.write(json.dumps({"method": learned.run.name, **row}).encode() + b"\n")
+    fits = {learned.run.name: learned.fit for learned in both}
+    results = {name: fit._asdict() for name, fit in fits.items()}
+    with whole_file(out / "results.json") as file:
+        file.write(json.dumps({**results, "config": settings}, indent=2).encode())
+    _drop_demo(out)
+    return fits
+
+
+def _prepare(out: Path, settings: str, fresh: bool) -> None:
+    """A folder that is empty, or holds a run of the same settings, or may be overwritten."""
+    kept = out / "config.json"
+    if kept.exists() and kept.read_text() != settings and not fresh:
+        raise ValueError(
+            f"{out} holds {'an unfinished' if unfinished(out) else 'a'} run with other settings: "
+            "choose another --out, or overwrite it with --fresh"
+        )
+    if fresh or not unfinished(out):
+        _drop_demo(out)
+        with whole_file(kept) as file:
+            file.write(settings.encode())
+
+
+def _drop_demo(out: Path) -> None:
+    """Remove what only resuming needs."""
+    for recipe in DEMO.recipes:
+        drop_run(out / recipe.name)
+
+
+@dataclass(frozen=True)
+class Learned:
+    """A trained model of the mixture, and how good it is."""
+
+    run: Run
+    density: GridDensity
+    fit: MixtureFit
+
+    @property
+    def points(self) -> Tensor:
+        """Of PS-USP, the partition points."""
+        points: Tensor = self.run.state.negative[0]
+        return points
+
+
+def _learned(recipe: Recipe, out: Path, suffix: str, seed: int) -> Learned:
+    trained = train(recipe, MIXTURE, out / f"{recipe.name}{suffix}", seed)
+    save_snapshot(trained.energy, out / f"{trained.name}.safetensors", weights="averaged")
+    return Learned(trained, *mixture_fit(trained.energy, trained.seconds))
 
 
 def _without_others(energy: Energy, points: Tensor, phase: PersistentUSP) -> float:
@@ -137,15 +223,7 @@ def _without_others(energy: Energy, points: Tensor, phase: PersistentUSP) -> flo
     return (between.median() / phase.spacing).item()
 
 
-def _denser_than_rightmost(q: GridDensity) -> float:
-    """Share of the OOD region where q exceeds its peak over the rightmost mode."""
-    p = truth()
-    right = (q.x - torch.tensor(MODES[0])).norm(dim=1) < 0.2
-    outside = ~region(p, 0.999)
-    return (q.log_q[outside] > q.log_q[right].max()).double().mean().item()
-
-
-def _mean(measured: list[Measured]) -> dict[str, Any]:
+def _mean(measured: list[MixtureFit]) -> dict[str, Any]:
     n = len(measured)
     return {
         "kl": sum(m.kl for m in measured) / n,
@@ -156,13 +234,13 @@ def _mean(measured: list[Measured]) -> dict[str, Any]:
 
 
 def _claims(
-    ps_usp: list[Measured],
-    srlmc: list[Measured],
+    ps_usp: list[MixtureFit],
+    srlmc: list[MixtureFit],
     brighter: list[float],
     even: list[dict[str, float]],
     collapsed: list[float],
 ) -> list[Claim]:
-    def off(measured: list[Measured]) -> list[float]:
+    def off(measured: list[MixtureFit]) -> list[float]:
         return [max(abs(mass - 1 / 6) for mass in m.mode_mass) for m in measured]
 
     kl_ps = sum(m.kl for m in ps_usp) / len(ps_usp)
@@ -202,14 +280,15 @@ def _claims(
     ]
 
 
-def _draw(
-    stem: Path, wrong: GridDensity, q: GridDensity, points: Tensor, srlmc: Measured, ours: Measured
-) -> None:
+def _draw(stem: Path, ours: Learned, theirs: Learned) -> None:
     figure, panels = new_figure(columns=4)
-    p = truth()
+    p, extent = true_mixture(), plane_extent()
     peak = p.log_q.max().exp().item()
-    density_panel(panels[0], p, PLANE, peak, "(a) MoG density")
-    density_panel(panels[1], wrong, PLANE, peak, f"(b) SRLMC, KL {srlmc.kl:.2f}")
-    density_panel(panels[2], q, PLANE, peak, f"(c) PS-USP, KL {ours.kl:.3f}")
-    points_panel(panels[3], points, PLANE, COLOURS["ps_usp"], "(c) PS-USP partition points")
+    for panel, density, title in (
+        (panels[0], p, "(a) MoG density"),
+        (panels[1], theirs.density, f"(b) SRLMC, KL {theirs.fit.kl:.2f}"),
+        (panels[2], ours.density, f"(c) PS-USP, KL {ours.fit.kl:.3f}"),
+    ):
+        density_panel(panel, density.log_q.exp(), extent, peak, title)
+    points_panel(panels[3], ours.points, extent, COLOURS["ps_usp"], "(c) PS-USP partition points")
     save_figure(figure, stem)

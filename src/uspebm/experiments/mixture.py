@@ -3,18 +3,27 @@
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
-from ..appendix import MODES, PLANE
-from ..density import GridDensity, grid_density, kl, mass_by_nearest, ood_share
 from ..energies import GaussianMixture
+from ..evaluation.grid_density import (
+    GridDensity,
+    grid_density,
+    kl,
+    mass_by_nearest,
+    ood_share,
+    region,
+)
+from ..recipes.paper import MODES, PLANE
+from ..support.plots import Extent
 from ..types import Energy
 
 MIXTURE = GaussianMixture(MODES, std=0.1)
-CELLS = 200
+PLANE_CELLS = 200
 """Grid cells per axis: a fifth of the modes' width, so that sums over the grid are exact."""
 
 
-class Measured(NamedTuple):
+class MixtureFit(NamedTuple):
     """How well a model has learned the mixture."""
 
     kl: float
@@ -23,13 +32,47 @@ class Measured(NamedTuple):
     seconds: float
 
 
-def truth() -> GridDensity:
+def true_mixture() -> GridDensity:
     """The mixture on the grid."""
-    return grid_density(MIXTURE, PLANE, CELLS)
+    return grid_density(MIXTURE, PLANE, PLANE_CELLS)
 
 
-def measure(energy: Energy, seconds: float) -> tuple[GridDensity, Measured]:
+def plane_extent() -> Extent:
+    """The plane's edges, for pictures of it."""
+    far = torch.full((1, 2), torch.inf)
+    (left, bottom), (right, top) = PLANE.project(torch.cat([-far, far])).tolist()
+    return left, right, bottom, top
+
+
+def mixture_fit(energy: Energy, seconds: float) -> tuple[GridDensity, MixtureFit]:
     """The model's density on the grid, and how it compares with the truth."""
-    p, q = truth(), grid_density(energy, PLANE, CELLS)
+    p, q = true_mixture(), grid_density(energy, PLANE, PLANE_CELLS)
     masses = mass_by_nearest(q, torch.tensor(MODES))
-    return q, Measured(kl(p, q), masses, ood_share(p, q), seconds)
+    return q, MixtureFit(kl(p, q), masses, ood_share(p, q), seconds)
+
+
+def denser_than_rightmost(q: GridDensity) -> float:
+    """Share of the OOD region where q exceeds its peak over the rightmost mode."""
+    p = true_mixture()
+    right = (q.x - torch.tensor(MODES[0])).norm(dim=1) < 0.2
+    outside = ~region(p, 0.999)
+    return (q.log_q[outside] > q.log_q[right].max()).double().mean().item()
+
+
+def evenness(points: Tensor, spacing: float) -> dict[str, float]:
+    """How evenly the points lie, and whether they cover the support of p.
+
+    ``unevenness`` is the range from the 10 % to the 90 % quantile of nearest distances, over their
+    median; for points thrown at random in the plane it is 1.43.
+    """
+    support = true_mixture().x[region(true_mixture(), 0.99)]
+    between = torch.cdist(points, points).fill_diagonal_(torch.inf).min(1).values
+    to_support = torch.cdist(support, points).min(1).values
+    inside = torch.cdist(points, support).min(1).values < 4.0 / 200
+    return {
+        "nearest_over_spacing": (between.median() / spacing).item(),
+        "unevenness": ((between.quantile(0.9) - between.quantile(0.1)) / between.median()).item(),
+        "violating": (between < 0.99 * spacing).double().mean().item(),
+        "covering_radius_over_spacing": (to_support.max() / spacing).item(),
+        "share_in_support": inside.double().mean().item(),
+    }

@@ -11,61 +11,75 @@ Presets (two cores):
 """
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from matplotlib import colormaps
 from torch import Tensor
 
-from ..density import grid_density, region
 from ..domains import Box
-from ..energies import MLP, Gaussian, GaussianMixture
+from ..energies import Gaussian, GaussianMixture
+from ..energies.rules import MLPRule
+from ..evaluation.grid_density import grid_density, region
 from ..negative import Importance, Langevin
 from ..objective import effective_sample_size
-from ..plots import COLOURS, SIDES_COLOURS, new_figure, save_figure
-from ..randomness import generator
+from ..recipes import Recipe, Schedule, train
+from ..recipes.plain import as_plain
+from ..support.plots import COLOURS, SIDES_COLOURS, new_figure, save_figure, shades
+from ..support.randomness import generator
 from .claims import Claim, claim, save_results
-from .training import Recipe, Training, drop_checkpoints
+from .run_folders import drop_checkpoints
 
 
 @dataclass(frozen=True)
-class Config:
+class PropsSettings:
+    """How many draws, dimensions and updates the three are measured with."""
+
     dimensions: tuple[int, ...]
     vectors: int
     nodes: int
     chains: int
     steps: int
     rhos: tuple[float, ...]
-    recipe: Recipe
+    schedule: Schedule
     training_steps: int
     """Length of the chains in Prop. 3: long enough to forget where they start."""
 
 
-FAST = Config(
+FAST = PropsSettings(
     dimensions=(1, 2, 5, 10, 20, 50, 100, 200, 784),
     vectors=5_000,
     nodes=20_000,
     chains=20_000,
     steps=1500,
     rhos=(0.5, 1.0, 2.0, 5.0),
-    recipe=Recipe("adam", 3e-3, steps=250, batch_size=1000, average_decay=0.95, cool=0.5),
+    schedule=Schedule(250, batch_size=1000, learning_rate=3e-3, average_decay=0.95, cooling=0.5),
     training_steps=100,
 )
 PAPER = FAST
-SMOKE = Config((1, 10, 100), 500, 1_000, 500, 20, (1.0, 2.0), Recipe("adam", 3e-3, 5, 50), 5)
+SMOKE = PropsSettings(
+    dimensions=(1, 10, 100),
+    vectors=500,
+    nodes=1_000,
+    chains=500,
+    steps=20,
+    rhos=(1.0, 2.0),
+    schedule=Schedule(updates=5, batch_size=50, learning_rate=3e-3),
+    training_steps=5,
+)
 
 WIDTH = 0.1
 """The ε of Prop. 1."""
 LOPSIDED = GaussianMixture(((-0.5,), (0.4,)), std=0.35, weights=(0.3, 0.7))
-LINE = Box(-3.0, 3.0, shape=(1,))
-CELLS = 1200
+WIDE_LINE = Box(-3.0, 3.0, shape=(1,))
+WIDE_CELLS = 1200
 BETA = 0.02
 """Noise scale of Prop. 2's chains."""
-DATA = Gaussian((0.0,), 0.3)
+NARROW = Gaussian((0.0,), 0.3)
+"""What Prop. 3 learns."""
 
 
-def run(out: Path, config: Config, seeds: int) -> list[Claim]:
+def run(out: Path, config: PropsSettings, seeds: int) -> list[Claim]:
     """Measure all three for every seed, draw the first."""
     claims: list[Claim] = []
     shells = [norms(config, seed) for seed in range(seeds)]
@@ -118,12 +132,12 @@ def run(out: Path, config: Config, seeds: int) -> list[Claim]:
             )
         )
     _draw(out / "props", config, shells[0], sizes[0], exponents)
-    save_results(out / "results.json", claims, exponents=exponents, config=asdict(config))
+    save_results(out / "results.json", claims, exponents=exponents, config=as_plain(config))
     drop_checkpoints(out)
     return claims
 
 
-def norms(config: Config, seed: int) -> dict[str, list[float]]:
+def norms(config: PropsSettings, seed: int) -> dict[str, list[float]]:
     """Prop. 1: per dimension, the share of vectors whose norm is within 10 % of its limit."""
     laws = {"uniform": 1 / 3, "gaussian": 1.0}  # mean square of a component
     shares: dict[str, list[float]] = {law: [] for law in laws}
@@ -140,7 +154,7 @@ def norms(config: Config, seed: int) -> dict[str, list[float]]:
     return shares
 
 
-def importance_sizes(config: Config, seed: int) -> list[float]:
+def importance_sizes(config: PropsSettings, seed: int) -> list[float]:
     """Effective number of uniform nodes for a Gaussian of width 0.3 in [−1, 1]^d."""
     sizes = []
     for d in config.dimensions:
@@ -151,29 +165,31 @@ def importance_sizes(config: Config, seed: int) -> list[float]:
     return sizes
 
 
-def chains_to_law(rho: float, config: Config, seed: int) -> float:
+def chains_to_law(rho: float, config: PropsSettings, seed: int) -> float:
     """Prop. 2: KS distance of the ends of long decoupled chains to their exact law."""
-    sampler = Langevin(LINE, config.chains, config.steps, rho * BETA, BETA)
+    sampler = Langevin(WIDE_LINE, config.chains, config.steps, rho * BETA, BETA)
     start = sampler.start(config.chains, generator(seed, "start"), torch.float64)
     x = sampler.run(LOPSIDED, start, generator(seed, "chains", str(rho))).flatten()
-    right_edges = LINE.grid(CELLS, torch.float64).flatten() + LINE.volume / CELLS / 2
+    right_edges = (
+        WIDE_LINE.grid(WIDE_CELLS, torch.float64).flatten() + WIDE_LINE.volume / WIDE_CELLS / 2
+    )
     empirical = torch.searchsorted(x.sort().values, right_edges).double() / len(x)
     law = chain_law(rho, BETA, config).cumsum(0)
     return (empirical - law).abs().max().item()
 
 
-def law_to_power(rho: float, power: float, beta: float, config: Config) -> float:
+def law_to_power(rho: float, power: float, beta: float, config: PropsSettings) -> float:
     """Prop. 2: KS distance of the chains' law, with α = ρβ, to q to the ``power``."""
-    target = torch.softmax(-power * LOPSIDED(LINE.grid(CELLS, torch.float64)), 0)
+    target = torch.softmax(-power * LOPSIDED(WIDE_LINE.grid(WIDE_CELLS, torch.float64)), 0)
     return (chain_law(rho, beta, config).cumsum(0) - target.cumsum(0)).abs().max().item()
 
 
-def chain_law(rho: float, beta: float, config: Config) -> Tensor:
-    """The law of chains from U(LINE) on a grid, by their transition kernel: exact up to the grid.
+def chain_law(rho: float, beta: float, config: PropsSettings) -> Tensor:
+    """The law of chains on a grid, by their transition kernel: exact up to the grid.
 
     A smaller step gets as many more of them.
     """
-    grid = LINE.grid(CELLS, torch.float64)
+    grid = WIDE_LINE.grid(WIDE_CELLS, torch.float64)
     points = grid.flatten()
     drift = points - 0.5 * rho * beta * _gradient(grid).flatten()
     kernel = torch.exp(-((points.unsqueeze(1) - drift) ** 2) / (2 * beta))
@@ -190,20 +206,14 @@ def _gradient(x: Tensor) -> Tensor:
     return gradient
 
 
-def learned_exponent(rho: float, config: Config, out: Path, seed: int) -> float:
+def learned_exponent(rho: float, config: PropsSettings, out: Path, seed: int) -> float:
     """Prop. 3: slope of log q against log p, after training with convergent chains."""
-    torch.manual_seed(seed)
     beta = 0.01  # the chain forgets at a rate of β / 2σ² per step, whatever ρ is
-    sampler = Langevin(
-        Box(-1.5, 1.5, (1,)), 1000, config.training_steps, rho * beta, beta,
-        domain=Box(-1.5, 1.5, (1,)),
-    )  # fmt: skip
-    training = Training(
-        f"rho {rho:g}", MLP(1, width=64), sampler, DATA, config.recipe,
-        out / f"prop3-{rho:g}-{seed}", seed,
-    ).finish()  # fmt: skip
-    p = grid_density(DATA, Box(-1.5, 1.5, (1,)), 1000)
-    q = grid_density(training.state.average.module, Box(-1.5, 1.5, (1,)), 1000)
+    domain = Box(-1.5, 1.5, (1,))
+    sampler = Langevin(domain, 1000, config.training_steps, rho * beta, beta, domain)
+    recipe = Recipe(f"prop3-{rho:g}", MLPRule(width=64), sampler, config.schedule)
+    trained = train(recipe, NARROW, out / f"{recipe.name}-{seed}", seed)
+    p, q = grid_density(NARROW, domain, 1000), grid_density(trained.energy, domain, 1000)
     inside = region(p, 0.99)
     weight = p.mass[inside] / p.mass[inside].sum()
     log_p, log_q = p.log_q[inside], q.log_q[inside]
@@ -214,7 +224,7 @@ def learned_exponent(rho: float, config: Config, out: Path, seed: int) -> float:
 
 def _draw(
     stem: Path,
-    config: Config,
+    config: PropsSettings,
     shells: dict[str, list[float]],
     sizes: list[float],
     exponents: dict[float, float],
@@ -228,12 +238,15 @@ def _draw(
     panels[1].loglog(config.dimensions, sizes, marker="o", color=COLOURS["importance"])
     panels[1].set_title("effective number of uniform nodes", fontsize=8)
     panels[1].set_xlabel("d")
-    x = LINE.grid(CELLS, torch.float64)
-    for k, rho in enumerate(config.rhos):
-        shade = colormaps["Reds"](0.3 + 0.7 * k / max(1, len(config.rhos) - 1))
+    x = WIDE_LINE.grid(WIDE_CELLS, torch.float64)
+    for rho, shade in zip(config.rhos, shades(len(config.rhos)), strict=True):
         power, law_of = torch.softmax(-rho * LOPSIDED(x), 0), chain_law(rho, BETA, config)
-        panels[2].plot(x.flatten(), law_of * CELLS / LINE.volume, color=shade, label=f"ρ = {rho:g}")
-        panels[2].plot(x.flatten(), power * CELLS / LINE.volume, ":", color=COLOURS["data"])
+        panels[2].plot(
+            x.flatten(), law_of * WIDE_CELLS / WIDE_LINE.volume, color=shade, label=f"ρ = {rho:g}"
+        )
+        panels[2].plot(
+            x.flatten(), power * WIDE_CELLS / WIDE_LINE.volume, ":", color=COLOURS["data"]
+        )
     panels[2].set_title("Prop. 2: law of chains (dotted: q^ρ)", fontsize=8)
     panels[2].set_xlabel("x")
     panels[2].legend(fontsize=6)

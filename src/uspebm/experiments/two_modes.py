@@ -6,117 +6,91 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from ..density import GridDensity, grid_density, kl, ood_share, region
 from ..domains import Box
-from ..energies import GaussianMixture, Reconstruction
+from ..energies import GaussianMixture
+from ..energies.rules import GivenEnergy, ReconstructionRule
+from ..evaluation.grid_density import GridDensity, grid_density, kl, ood_share, region
 from ..negative import Importance, Langevin, Replay, RiemannGrid
-from ..randomness import generator
+from ..recipes import Recipe, Run, Schedule, train
+from ..recipes.paper import LINE, line_recipe
+from ..support.randomness import generator
 from ..types import Energy, NegativePhase
-from .training import Recipe, Training
 
-LINE = Box(-1.0, 1.0, shape=(1,))
 LEFT, RIGHT = -0.5, 0.5
-DATA = GaussianMixture(((LEFT,), (RIGHT,)), std=0.05)
-CELLS = 2000
+TWO_MODES = GaussianMixture(((LEFT,), (RIGHT,)), std=0.05)
+LOPSIDED_MODES = GaussianMixture(((LEFT,), (RIGHT,)), 0.05, (0.03, 0.97))
+LINE_CELLS = 2000
+LINE_SRLMC = Langevin(LINE, chains=1000, steps=40, step_size=1e-3, noise_scale=1e-4)
 
 
 @dataclass(frozen=True)
-class Config:
-    """What Figs. 1, 2 and 3 train with."""
+class LineSettings:
+    """What Figs. 1, 2 and 3 train with; left out, it is the appendix's."""
 
-    width: int
-    chains: int
-    capacity: int
-    nodes: int
-    recipe: Recipe
-    steps: int = 40
-    """T, the length of a chain."""
-    step_size: float = 1e-3
-    noise_scale: float = 1e-4
+    sampler: Langevin = LINE_SRLMC
+    capacity: int = 50_000
+    nodes: int = 1000
+    width: int = 512
+    schedule: Schedule = line_recipe("srlmc", LINE_SRLMC).schedule
 
-    def langevin(self, noise_scale: float | None = None, proposal: Box = LINE) -> Langevin:
-        """SRLMC from ``proposal``."""
-        return Langevin(
-            proposal, self.chains, self.steps, self.step_size, noise_scale or self.noise_scale
-        )
+    def at_rho(self, rho: float) -> Langevin:
+        """SRLMC with a noise scale of α / ρ."""
+        return replace(self.sampler, noise_scale=self.sampler.step_size / rho)
 
     def phases(self) -> dict[str, NegativePhase[Any]]:
         """The rows of Fig. 1."""
         return {
-            "srlmc": self.langevin(),
-            "replay": Replay(self.langevin(), capacity=self.capacity, refresh=0.05),
+            "srlmc": self.sampler,
+            "replay": Replay(self.sampler, capacity=self.capacity, refresh=0.05),
             "importance": Importance(LINE, self.nodes),
             "riemann": RiemannGrid(LINE, self.nodes),
         }
 
+    def recipe(self, name: str, phase: NegativePhase[Any]) -> Recipe:
+        """The appendix's, with a network of this width and for so long."""
+        energy = ReconstructionRule(self.width)
+        return replace(line_recipe(name, phase), energy=energy, schedule=self.schedule)
 
-PAPER = Config(
-    width=512,
-    chains=1000,
-    capacity=50_000,
-    nodes=1000,
-    recipe=Recipe("sgd", 0.01, steps=5000, batch_size=1000),
-)
-FAST = Config(
-    width=128,
-    chains=500,
+
+PAPER = LineSettings()
+FAST = LineSettings(
+    sampler=replace(LINE_SRLMC, chains=500),
     capacity=25_000,
     nodes=500,
-    recipe=Recipe("sgd", 0.01, steps=3000, batch_size=500),
+    width=128,
+    schedule=replace(PAPER.schedule, updates=3000, batch_size=500),
 )
-SMOKE = Config(
-    width=16,
-    chains=50,
+SMOKE = LineSettings(
+    sampler=replace(LINE_SRLMC, chains=50, steps=3),
     capacity=200,
     nodes=50,
-    recipe=Recipe("sgd", 0.01, steps=5, batch_size=50),
-    steps=3,
+    width=16,
+    schedule=replace(PAPER.schedule, updates=5, batch_size=50),
 )
 
 
-def learn(
-    name: str,
-    phase: NegativePhase[Any],
-    config: Config,
-    folder: Path,
-    seed: int,
-    module: nn.Module | None = None,
-) -> Training:
-    """A trained reconstruction energy; not trained again where ``folder`` has it already.
-
-    It starts at ``module`` where one is given.
-    """
-    if module is None:
-        torch.manual_seed(seed)
-        module = Reconstruction(1, width=config.width)
-    where = folder / f"{name}-{seed}"
-    return Training(f"{name}-{seed}", module, phase, DATA, config.recipe, where, seed).finish()
+def line_run(recipe: Recipe, folder: Path, seed: int) -> Run:
+    """Trained on the mixture; not trained again where ``folder`` has it already."""
+    return train(recipe, TWO_MODES, folder / f"{recipe.name}-{seed}", seed)
 
 
-def tilted_start(config: Config, folder: Path, seed: int) -> nn.Module:
+def tilted_start(config: LineSettings, folder: Path, seed: int) -> GivenEnergy:
     """A good model of data of which 97 % lie on the right: log q peaks about 5 higher there."""
-    torch.manual_seed(seed)
-    training = Training(
-        f"tilted-start-{seed}",
-        Reconstruction(1, width=config.width),
-        config.phases()["importance"],
-        GaussianMixture(((LEFT,), (RIGHT,)), 0.05, (0.03, 0.97)),
-        replace(config.recipe, steps=max(1, config.recipe.steps // 2)),
-        folder / f"tilted-start-{seed}",
-        seed,
-    ).finish()
-    module = copy.deepcopy(training.state.average.module)
-    return module.train().requires_grad_()
+    recipe = config.recipe("tilted-start", config.phases()["importance"])
+    half = replace(config.schedule, updates=max(1, config.schedule.updates // 2))
+    where = folder / f"{recipe.name}-{seed}"
+    trained = train(replace(recipe, schedule=half), LOPSIDED_MODES, where, seed)
+    return GivenEnergy(copy.deepcopy(trained.energy).requires_grad_())
 
 
-def truth() -> GridDensity:
+def true_line() -> GridDensity:
     """The mixture on the grid."""
-    return grid_density(DATA, LINE, CELLS, torch.float64)
+    return grid_density(TWO_MODES, LINE, LINE_CELLS, torch.float64)
 
 
-class Measured(NamedTuple):
+class LineFit(NamedTuple):
     """How well a model has learned the mixture, and how well its samples hide that."""
 
     kl: float
@@ -135,15 +109,15 @@ class Measured(NamedTuple):
     """
 
 
-def measure(energy: Energy, samples: Tensor) -> tuple[GridDensity, Measured]:
+def line_fit(energy: Energy, samples: Tensor) -> tuple[GridDensity, LineFit]:
     """The model's density on the grid, and its figures."""
-    p, q = truth(), grid_density(energy, LINE, CELLS)
+    p, q = true_line(), grid_density(energy, LINE, LINE_CELLS)
     x = q.x.flatten()
     between = (x > LEFT) & (x < RIGHT)
     barrier = x[between][q.log_q[between].argmin()].item()
     peak, ood = q.log_q.max(), q.log_q[~in_distribution(p)]
     tilt = q.log_q[x < 0].max() - q.log_q[x > 0].max()
-    return q, Measured(
+    return q, LineFit(
         kl=kl(p, q),
         mass_left=q.mass[x < 0].sum().item(),
         ood_share=ood_share(p, q),
@@ -158,17 +132,17 @@ def wasserstein(samples: Tensor) -> float:
     """W1 between samples and p: mean gap between their quantiles."""
     ordered = samples.flatten().double().sort().values
     at = (torch.arange(len(ordered), dtype=torch.float64) + 0.5) / len(ordered)
-    p = truth()
-    quantiles = p.x.flatten()[torch.searchsorted(p.mass.cumsum(0), at).clamp_max(CELLS - 1)]
+    p = true_line()
+    quantiles = p.x.flatten()[torch.searchsorted(p.mass.cumsum(0), at).clamp_max(LINE_CELLS - 1)]
     return (ordered - quantiles).abs().mean().item()
 
 
-def sample(energy: Energy, sampler: Langevin, start: Tensor, seed: int) -> Tensor:
+def chain_ends(energy: Energy, sampler: Langevin, start: Tensor, seed: int) -> Tensor:
     """Ends of chains from ``start``."""
     return sampler.run(energy, start, generator(seed, "figure"))
 
 
-def starts(proposal: Box, n: int, seed: int) -> Tensor:
+def chain_starts(proposal: Box, n: int, seed: int) -> Tensor:
     """Draws from q0."""
     return proposal.sample(n, generator(seed, "start"))
 

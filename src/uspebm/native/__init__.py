@@ -1,7 +1,10 @@
-"""Compiled code for the hot loop, built on the machine that runs it."""
+"""Compiled code for the hot loop, built per shape on the machine that runs it.
+
+May know: the energies it stands for, and how files are kept. Knows no phase and no training.
+"""
 
 from .conv import NativeConv
 from .library import BuildError
-from .pairs import NativePairs, NativeSearch
+from .pairs import Candidates, NativePairs, can_search
 
-__all__ = ["BuildError", "NativeConv", "NativePairs", "NativeSearch"]
+__all__ = ["BuildError", "Candidates", "NativeConv", "NativePairs", "can_search"]

@@ -8,11 +8,11 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from ..energies import Conv
+from ..energies.networks import Conv
 from .library import BuildError, library
 from .reals import REALS
 
-SOURCE = Path(__file__).with_name("conv_energy.cpp")
+CONV_SOURCE = Path(__file__).with_name("conv_energy.cpp")
 LAYERS = [
     *[nn.Conv2d, nn.LeakyReLU, nn.AvgPool2d] * 3,
     *[nn.Flatten, nn.Linear, nn.LeakyReLU, nn.Linear],
@@ -39,7 +39,7 @@ class NativeConv:
         name, self._real = REALS[self._dtype]
         channels, height, width = module.event_shape
         self._library = library(
-            SOURCE,
+            CONV_SOURCE,
             REAL=name,
             CHANNELS=channels,
             HEIGHT=height,

@@ -10,7 +10,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from ..files import cache_folder, whole_file
+from ..support.files import cache_folder, scratch_folder, whole_file
 
 log = logging.getLogger("uspebm")
 
@@ -23,13 +23,13 @@ class BuildError(RuntimeError):
 
 @functools.cache
 def library(source: Path, **constants: int | str) -> ctypes.CDLL:
-    """``source`` compiled with ``constants`` as macros; from the cache if it was before."""
+    """``source`` compiled with ``constants`` as macros; from the cache if it was before.
+
+    It may include the headers (``.hpp``) that stand beside it, and the compiler's own.
+    """
     compiler = _compiler()
     flags = [*FLAGS, *(f"-D{name}={value}" for name, value in constants.items())]
-    key = hashlib.sha256(source.read_bytes())
-    for part in (compiler, *flags, _cpu()):
-        key.update(part.encode() + b"\0")
-    built = cache_folder() / f"{source.stem}-{key.hexdigest()[:16]}.so"
+    built = cache_folder() / f"{source.stem}-{_key(source, compiler, *flags, _cpu())}.so"
     if not built.exists():
         started = time.perf_counter()
         _compile(compiler, flags, source, built)
@@ -38,6 +38,17 @@ def library(source: Path, **constants: int | str) -> ctypes.CDLL:
         return ctypes.CDLL(str(built))
     except OSError as error:
         raise BuildError(f"{built} cannot be loaded: {error}") from error
+
+
+def _key(source: Path, *parts: str) -> str:
+    """A name for what comes out; another one wherever a header or the source differs."""
+    key = hashlib.sha256()
+    for file in (source, *sorted(source.parent.glob("*.hpp"))):
+        # Lengths keep apart what would read the same when strung together.
+        key.update(f"{file.name} {file.stat().st_size}\0".encode() + file.read_bytes())
+    for part in parts:
+        key.update(part.encode() + b"\0")
+    return key.hexdigest()[:16]
 
 
 def _compiler() -> str:
@@ -49,25 +60,23 @@ def _compiler() -> str:
 
 
 def _compile(compiler: str, flags: list[str], source: Path, built: Path) -> None:
-    unfinished = built.with_suffix(f".{os.getpid()}")
     try:
-        built.parent.mkdir(parents=True, exist_ok=True)
-        done = subprocess.run(
-            [compiler, *flags, str(source), "-o", str(unfinished)],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode:
-            reason = next((line for line in done.stderr.splitlines() if "error" in line), "")
-            raise BuildError(f"{compiler} failed with code {done.returncode}: {reason}")
-        # Processes that compile the same file at the same time do not see each other's half.
-        with whole_file(built) as file:
-            file.write(unfinished.read_bytes())
+        with scratch_folder(built) as folder:
+            compiled = folder / built.name
+            done = subprocess.run(
+                [compiler, *flags, str(source), "-o", str(compiled)],
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            if done.returncode:
+                reason = next((line for line in done.stderr.splitlines() if "error" in line), "")
+                raise BuildError(f"{compiler} failed with code {done.returncode}: {reason}")
+            # Processes that compile the same file at the same time do not see each other's half.
+            with whole_file(built) as file:
+                file.write(compiled.read_bytes())
     except OSError as error:
         raise BuildError(f"{source.name} cannot be compiled: {error}") from error
-    finally:
-        unfinished.unlink(missing_ok=True)
 
 
 def _cpu() -> str:

@@ -14,9 +14,8 @@
 #include <omp.h>
 #include <vector>
 
-using real = REAL;
-constexpr int LANES = 32 / sizeof(real);
-using vec = real __attribute__((vector_size(32), aligned(sizeof(real)), may_alias));
+#include "vectors.hpp"
+
 constexpr real SAFE = 1e-3;  // generous relative allowance for rounding in distances
 constexpr int CACHED = 1 << 19;  // bytes of points that stay in a core's cache
 
@@ -27,8 +26,6 @@ struct List {
   std::vector<real> across;    // likewise, across the sketched directions
 };
 using Lists = std::vector<List>;
-
-static inline vec load(const real* p) { return *reinterpret_cast<const vec*>(p); }
 
 static real squared_distance(const real* a, const real* b, int d) {
   vec total[4] = {};

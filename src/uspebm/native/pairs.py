@@ -3,14 +3,31 @@
 import ctypes
 import weakref
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from .library import BuildError, library
+from .library import library
 from .reals import REALS
 
-SOURCE = Path(__file__).with_name("pairs.cpp")
+PAIRS_SOURCE = Path(__file__).with_name("pairs.cpp")
+
+
+class Candidates(NamedTuple):
+    """Pairs of moving points and a run of fixed ones that may have to be listed."""
+
+    rows: Tensor
+    """Which moving points, ``(m,)``."""
+    squared: Tensor
+    """Their squared distances to the fixed points ``first``, ``first`` + 1, …, ``(m, k)``."""
+    first: int
+    absent: Tensor
+    """Which of these fixed points are left out, ``(k,)``."""
+    limit: float
+    """Pairs whose ``squared`` is below this are listed."""
+    error: float
+    """A bound on the rounding of ``squared``."""
 
 
 class NativePairs:
@@ -34,7 +51,7 @@ class NativePairs:
     @staticmethod
     def build(dtype: torch.dtype) -> ctypes.CDLL:
         """The compiled code; raises :class:`~uspebm.native.BuildError` where there is none."""
-        built = library(SOURCE, REAL=REALS[dtype][0])
+        built = library(PAIRS_SOURCE, REAL=REALS[dtype][0])
         built.lists_new.restype = ctypes.c_void_p
         return built
 
@@ -42,17 +59,9 @@ class NativePairs:
         """Forget the lists of these rows."""
         self._library.lists_clear(self._lists, _pointer(rows), len(rows))
 
-    def add(
-        self,
-        rows: Tensor,
-        squared: Tensor,
-        first: int,
-        absent: Tensor,
-        limit: float,
-        error: float,
-        gone: Tensor,
-    ) -> None:
-        """List those of the points from ``first`` on whose ``squared`` is below ``limit``."""
+    def add(self, found: Candidates, gone: Tensor) -> None:
+        """List those within the limit; ``gone`` is the way that each moving point has gone."""
+        rows, squared, first, absent, limit, error = found
         self._library.lists_add(
             self._lists, _pointer(rows), len(rows), _pointer(squared), squared.shape[1], first,
             _pointer(absent), self._real(limit), self._real(error), _pointer(gone),
@@ -77,26 +86,9 @@ class NativePairs:
         )  # fmt: skip
 
 
-class NativeSearch:
-    """A module as torch evaluates it, in a run that finds neighbours with compiled code.
-
-    Raises :class:`~uspebm.native.BuildError` where there is none for its points.
-    """
-
-    def __init__(self, module: nn.Module) -> None:
-        if not self.can_run(module):
-            raise BuildError(f"there is no compiled search for {type(module).__name__} as it is")
-        self._module = module
-
-    @staticmethod
-    def can_run(module: nn.Module) -> bool:
-        """Whether points that ``module`` takes can be searched by compiled code."""
-        weight = next(module.parameters(), None)
-        return weight is not None and weight.dtype in REALS and weight.device.type == "cpu"
-
-    def __call__(self, x: Tensor) -> Tensor:
-        energy: Tensor = self._module(x)
-        return energy
+def can_search(dtype: torch.dtype, device: torch.device) -> bool:
+    """Whether there is compiled search for points of this type on this device."""
+    return dtype in REALS and device.type == "cpu"
 
 
 def _pointer(x: Tensor | None) -> ctypes.c_void_p:

@@ -1,10 +1,14 @@
-"""Negative phases: ways to stand in for the model's distribution by weighted points."""
+"""Negative phases: ways to stand in for the model's distribution by weighted points, one per file.
 
-from .crowded import CrowdedState, CrowdedUSP, CrowdedUSPInfo
+May know: neighbour search, energies, domains and types. Knows nothing of training.
+"""
+
+from .crowded_usp import CrowdedState, CrowdedUSP, CrowdedUSPInfo
 from .langevin import Langevin, LangevinInfo
 from .partition import Particles
 from .persistent_usp import PersistentUSP, PersistentUSPInfo
-from .quadrature import Importance, RiemannGrid
+from .quadrature import FixedNodes, Importance, RiemannGrid, TiltImportance
+from .random_fields import RandomFields
 from .replay import Replay, ReplayState
 from .usp import USP, USPInfo
 
@@ -13,14 +17,17 @@ __all__ = [
     "CrowdedState",
     "CrowdedUSP",
     "CrowdedUSPInfo",
+    "FixedNodes",
     "Importance",
     "Langevin",
     "LangevinInfo",
     "Particles",
     "PersistentUSP",
     "PersistentUSPInfo",
+    "RandomFields",
     "Replay",
     "ReplayState",
     "RiemannGrid",
+    "TiltImportance",
     "USPInfo",
 ]

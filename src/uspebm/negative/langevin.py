@@ -18,10 +18,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ..checks import at_least, positive
 from ..domains import Box, check_proposal, draw
-from ..gradient import energy_gradient
-from ..types import Energy, Nodes, NonFiniteError, Proposal
+from ..energies.gradient import energy_gradient
+from ..support.checks import at_least, positive
+from ..types import Energy, Nodes, NonFiniteError, Proposal, Workspace
 from .prototype import Prototype, prototype
 
 
@@ -78,7 +78,11 @@ class Langevin:
         return prototype(self.start(1, generator, dtype))
 
     def step(
-        self, energy: Energy, state: Prototype, generator: torch.Generator
+        self,
+        energy: Energy,
+        state: Prototype,
+        generator: torch.Generator,
+        workspace: Workspace | None = None,
     ) -> tuple[Nodes, Prototype, LangevinInfo]:
         x = self.run(energy, self.start(self.chains, generator, state.like.dtype), generator)
         return Nodes(x, x.new_zeros(len(x))), state, LangevinInfo(self.rho)

@@ -12,16 +12,16 @@ in the end: both methods report how far it does.
 
 from abc import ABC
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
-from ..checks import at_least, positive
 from ..domains import Box, check_proposal, draw
-from ..gradient import energy_gradient
+from ..energies.gradient import energy_gradient
+from ..neighbours.crowd import Crowd
+from ..support.checks import at_least, one_of, positive
 from ..types import Energy, NonFiniteError, Proposal
-from .crowd import Crowd
 
 CLEARANCE = 0.01
 """Share of ε that a repelled point goes beyond what it needs, so that repulsion has an end."""
@@ -47,8 +47,13 @@ class Partition(ABC):
         repulsion_steps: Repulsions per round, n_r.
         ascent_size: Factor of ∇E in an ascent. The paper gives none; 0.01 suits energies that
             change by about one over a distance of 0.1. An ascent is never longer than ε.
-        repulsion_size: Longest repulsion. Left out, ε / 5: crowded points then part within a few
-            rounds without jumping over their neighbours. A point goes no further than it needs.
+        repulsion: How long a repulsion is. ``"needed"``: along the gradient of the objective, no
+            further than the point needs to clear its nearest neighbour, plus a hundredth of ε, so
+            that repulsion has an end. ``"plain"``: projected gradient ascent as the paper has it,
+            ``repulsion_size`` times the gradient, which does not shrink near the constraint; so
+            points never come to rest.
+        repulsion_size: Longest repulsion, or the plain one's factor. Left out, ε / 5: crowded
+            points then part within a few rounds without jumping over their neighbours.
     """
 
     domain: Box
@@ -58,6 +63,7 @@ class Partition(ABC):
     ascent_steps: int = 1
     repulsion_steps: int = 1
     ascent_size: float = 0.01
+    repulsion: Literal["needed", "plain"] = "needed"
     repulsion_size: float | None = None
 
     def __post_init__(self) -> None:
@@ -70,6 +76,7 @@ class Partition(ABC):
         positive(spacing=self.spacing, ascent_size=self.ascent_size)
         if self.repulsion_size is not None:
             positive(repulsion_size=self.repulsion_size)
+        one_of(("needed", "plain"), repulsion=self.repulsion)
 
     def init(self, generator: torch.Generator, dtype: torch.dtype = torch.float32) -> Particles:
         """Points drawn from the proposal; ``start_at`` takes given ones instead."""
@@ -91,7 +98,7 @@ class Partition(ABC):
 
     @property
     def longest_repulsion(self) -> float:
-        """The length that no repulsion exceeds."""
+        """The length that no repulsion exceeds; of plain ones, the factor of the gradient."""
         return self.spacing / 5 if self.repulsion_size is None else self.repulsion_size
 
     def ascend(self, energy: Energy, u: Tensor, shrink: float = 1.0) -> Tensor:
@@ -101,7 +108,7 @@ class Partition(ABC):
         return self.domain.project(u - step * _column(self.spacing / length, u))
 
     def repel(self, u: Tensor, crowd: Crowd, generator: torch.Generator) -> Tensor:
-        """One step of projected gradient ascent on the repulsion objective, normalised per point.
+        """One step of projected gradient ascent on the repulsion objective.
 
         Coincident points have no direction: each is pushed along one of its own, drawn from the
         generator, so that they part, and part alike for the same seed.
@@ -110,6 +117,8 @@ class Partition(ABC):
         if crowd.coincident.any():
             tie = torch.randn(direction.shape, generator=generator, dtype=u.dtype, device=u.device)
             direction = direction + tie * _column(crowd.coincident, direction)
+        if self.repulsion == "plain":
+            return self.domain.project(u + self.longest_repulsion * direction.view_as(u))
         norm = direction.norm(dim=1)
         needed = self.spacing * (1 + CLEARANCE) - crowd.nearest
         length = needed.clamp_max(self.longest_repulsion) / norm.where(
@@ -123,14 +132,14 @@ def _column(values: Tensor, like: Tensor) -> Tensor:
     return values.reshape(-1, *[1] * (like.dim() - 1))
 
 
-def expect(state: Particles, particles: int) -> Tensor:
+def expect_particles(state: Particles, particles: int) -> Tensor:
     """The points of ``state``, if there are as many as the phase is made for."""
     if len(state.points) != particles:
         raise ValueError(f"the state has {len(state.points)} points, but particles={particles}")
     return state.points
 
 
-def checked(u: Tensor) -> Tensor:
+def finite(u: Tensor) -> Tensor:
     """``u`` itself, if every coordinate is a finite number."""
     if not torch.isfinite(u).all():
         raise NonFiniteError("partition points stopped being finite numbers")

@@ -16,18 +16,18 @@ points have become copies of the modes and teach the model nothing about what li
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
-from ..checks import at_least
-from ..gradient import energy_at
-from ..native import NativeConv, NativeSearch
-from ..types import Energy, Nodes
-from .neighbours import Neighbours
-from .partition import Particles, Partition, checked, expect
-from .sketch import sketch_of
+from ..energies.gradient import energy_at
+from ..neighbours.crowd import Crowd
+from ..neighbours.search import Neighbours
+from ..neighbours.sketch import sketch_of
+from ..support.checks import at_least, one_of
+from ..types import Energy, Nodes, Workspace
+from .partition import Particles, Partition, expect_particles, finite
 
 
 class PersistentUSPInfo(NamedTuple):
@@ -45,20 +45,29 @@ class PersistentUSP(Partition):
 
     Arguments, beside those of :class:`Partition`:
         active: Points that move for an update, |Λ|.
-        nodes: Points that enter the quadrature, n_s: the active ones, filled up at random.
+        nodes: Points that enter the quadrature, n_s.
         rounds: Rounds for every update, N.
         others: Points that repel the active ones, |Γ|, drawn anew for every repulsion. Left out:
             all of them, since with few, points settle on top of ones that were not drawn.
+        redraw: When Λ is drawn: once per ``"update"``, as the paper's list of steps has it, or in
+            every ``"round"``, as its text says ("at each iteration of USP").
+        choice: Which points are the nodes: the ``"active"`` ones first, filled up at random, or
+            all drawn ``"uniform"`` from the n. With one Λ per update the first are the points that
+            were moved for this very energy.
     """
 
     active: int
     nodes: int
     rounds: int = 20
     others: int | None = None
+    redraw: Literal["update", "round"] = "update"
+    choice: Literal["active", "uniform"] = "active"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         at_least(1, active=self.active, nodes=self.nodes, rounds=self.rounds)
+        one_of(("update", "round"), redraw=self.redraw)
+        one_of(("active", "uniform"), choice=self.choice)
         for name in ("active", "nodes"):
             if getattr(self, name) > self.particles:
                 raise ValueError(
@@ -77,26 +86,94 @@ class PersistentUSP(Partition):
     def gradients(self) -> int:
         return self.active * self.rounds * self.ascent_steps
 
+    @property
+    def searches(self) -> bool:
+        return self.others is None
+
     def step(
-        self, energy: Energy, state: Particles, generator: torch.Generator
+        self,
+        energy: Energy,
+        state: Particles,
+        generator: torch.Generator,
+        workspace: Workspace | None = None,
     ) -> tuple[Nodes, Particles, PersistentUSPInfo]:
-        points = expect(state, self.particles)
+        points = expect_particles(state, self.particles)
+        workspace = workspace or Workspace()
+        if self.redraw == "round":
+            return self._step_by_rounds(energy, state, generator, workspace)
+        order, u, crowd = self._move(energy, points, self.rounds, generator, workspace)
+        nodes = self._nodes(energy, points, order, finite(u), generator)
+        self._place(points, order[: self.active], u, workspace)
+        return nodes, state, self._info(crowd)
+
+    def _step_by_rounds(
+        self, energy: Energy, state: Particles, generator: torch.Generator, workspace: Workspace
+    ) -> tuple[Nodes, Particles, PersistentUSPInfo]:
+        """As ``step``, with another Λ in every round, which finds the last one where it went."""
+        points, before = state.points, state.points.clone()
+        try:
+            for _ in range(self.rounds):
+                order, u, crowd = self._move(energy, points, 1, generator, workspace)
+                self._place(points, order[: self.active], finite(u), workspace)
+            nodes = self._nodes(energy, points, order, u, generator)
+        except BaseException:
+            points.copy_(before)
+            raise
+        return nodes, state, self._info(crowd)
+
+    def _nodes(
+        self,
+        energy: Energy,
+        points: Tensor,
+        order: Tensor,
+        u: Tensor,
+        generator: torch.Generator,
+    ) -> Nodes:
+        """Of the points in ``order``, whose first are now at ``u``."""
+        place = torch.arange(self.nodes, device=points.device)
+        if self.choice == "uniform":
+            drawn = torch.randperm(self.particles, generator=generator, device=points.device)
+            place = drawn[: self.nodes]
+        x = points[order[place]]
+        moved = place < self.active
+        x[moved] = u[place[moved]]
+        return Nodes(x, -energy_at(energy, x))
+
+    def _place(self, points: Tensor, rows: Tensor, u: Tensor, workspace: Workspace) -> None:
+        """Put ``u`` into these rows of ``points``, and keep their sketch in step."""
+        sketch = sketch_of(points, workspace) if self.searches else None
+        points[rows] = u
+        if sketch is not None:
+            sketch.renew(points, rows)
+
+    def _info(self, crowd: Crowd) -> PersistentUSPInfo:
+        violating = (crowd.nearest < self.spacing).double().mean().item()
+        return PersistentUSPInfo(violating, crowd.nearest.min().item())
+
+    def _move(
+        self,
+        energy: Energy,
+        points: Tensor,
+        rounds: int,
+        generator: torch.Generator,
+        workspace: Workspace,
+    ) -> tuple[Tensor, Tensor, Crowd]:
+        """Draw Λ and move it: an order of all points that begins with Λ, where it is, its crowd."""
         order = torch.randperm(self.particles, generator=generator, device=points.device)
         active, rest = order[: self.active], order[self.active :]
         u = points[active]
-        sketch = sketch_of(points) if self.others is None else None
-        if sketch is not None:
+        if self.searches:
+            sketch = sketch_of(points, workspace)
             neighbours = Neighbours(
-                points.flatten(1), self.spacing, skip=active, sketch=sketch,
-                compiled=isinstance(energy, NativeConv | NativeSearch),
-            )  # fmt: skip
+                points.flatten(1), self.spacing, active, sketch, workspace.compiled
+            )
         merged = self.ascent_steps == self.repulsion_steps == 1
-        for _ in range(self.rounds):
+        for _ in range(rounds):
             if not merged:
                 for _ in range(self.ascent_steps):
                     u = self.ascend(energy, u)
             for _ in range(self.repulsion_steps):
-                if sketch is None:
+                if not self.searches:
                     neighbours = self._sample_others(points, rest, generator)
                 crowd = neighbours.crowd(u.flatten(1))
                 violates = crowd.nearest < self.spacing
@@ -104,14 +181,7 @@ class PersistentUSP(Partition):
                 if merged and not violates.all():
                     repelled[~violates] = self.ascend(energy, u[~violates])
                 u = repelled
-        fill = rest[: max(0, self.nodes - self.active)]
-        x = torch.cat([checked(u), points[fill]])[: self.nodes]
-        nodes = Nodes(x, -energy_at(energy, x))
-        points[active] = u
-        if sketch is not None:
-            sketch.renew(points, active)
-        info = PersistentUSPInfo(violates.double().mean().item(), crowd.nearest.min().item())
-        return nodes, state, info
+        return order, u, crowd
 
     def _sample_others(
         self, points: Tensor, rest: Tensor, generator: torch.Generator

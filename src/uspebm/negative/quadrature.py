@@ -1,11 +1,11 @@
-r"""Integration over the whole domain: exact in the limit, and hopeless in many dimensions.
+r"""Nodes that do not move: drawn from a known law, on a grid, or given.
 
-.. math:: \mathbb{E}_q[f] \approx \sum_i w_i f(u_i), \qquad w_i \propto e^{-E(u_i)}
+.. math:: \mathbb{E}_q[f] \approx \sum_i w_i f(u_i), \qquad \log w_i = -E(u_i) - \log r(u_i)
 
-with :math:`u_i` uniform on :math:`\Omega` (self-normalised importance sampling) or on a regular
-grid (Riemann sum). Where the domain has many dimensions hardly any point falls where q lives
-(Kim & Ye, Prop. 1 and section 4.1): watch the effective sample size. Points drawn from another law
-than the uniform one have the same weights if the energy is relative to that law.
+with :math:`u_i` drawn from r (self-normalised importance sampling; r is uniform on :math:`\Omega`
+in the paper) or on a regular grid (Riemann sum, r constant). Where the domain has many dimensions
+hardly any point of a uniform law falls where q lives (Kim & Ye, Prop. 1 and section 4.1): watch
+the effective sample size.
 """
 
 from dataclasses import dataclass
@@ -14,10 +14,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ..checks import at_least
 from ..domains import Box
-from ..gradient import energy_at
-from ..types import Energy, Nodes, Proposal
+from ..energies.gradient import energy_at
+from ..support.checks import at_least
+from ..types import Energy, Law, Nodes, Workspace
 from .prototype import Prototype, prototype
 
 
@@ -27,17 +27,14 @@ class QuadratureInfo(NamedTuple):
 
 @dataclass(frozen=True)
 class Importance:
-    """Self-normalised importance sampling from a law r, for a model q ∝ r exp(−E).
-
-    With r uniform on a box, that is the usual model on the box. With a law near the data, E is only
-    what has to be added to it, and the weights stay even in any dimension.
+    """Self-normalised importance sampling from a law r, for a model q ∝ exp(−E).
 
     Arguments:
-        proposal: r; a :class:`~uspebm.Box` is the uniform law on itself.
+        proposal: r, with its log-density; a :class:`~uspebm.Box` is the uniform law on itself.
         nodes: Points drawn for every update.
     """
 
-    proposal: Proposal
+    proposal: Law
     nodes: int
 
     def __post_init__(self) -> None:
@@ -48,25 +45,63 @@ class Importance:
         """Ω, where r is the uniform law on it."""
         return self.proposal if isinstance(self.proposal, Box) else None
 
-    @property
-    def gradients(self) -> int:
-        return 0
-
     def init(self, generator: torch.Generator, dtype: torch.dtype = torch.float32) -> Prototype:
         return prototype(self.proposal.sample(1, generator, dtype))
 
     def step(
-        self, energy: Energy, state: Prototype, generator: torch.Generator
+        self,
+        energy: Energy,
+        state: Prototype,
+        generator: torch.Generator,
+        workspace: Workspace | None = None,
     ) -> tuple[Nodes, Prototype, QuadratureInfo]:
         u = self.proposal.sample(self.nodes, generator, state.like.dtype)
+        log_weight = -energy_at(energy, u) - self.proposal.log_prob(u).to(u.dtype)
+        return Nodes(u, log_weight), state, QuadratureInfo()
+
+
+@dataclass(frozen=True)
+class TiltImportance:
+    r"""Importance sampling for an energy f that is given *relative* to r: q ∝ r exp(−f).
+
+    With :math:`E = f - \log r` the weights of :class:`Importance` are
+    :math:`-E - \log r = -f`: r's own density, which may cost more than the network, is never
+    computed, and where f is small the weights are even in any dimension.
+
+    Arguments:
+        reference: r, near the data.
+        nodes: Points drawn for every update.
+    """
+
+    reference: Law
+    nodes: int
+
+    def __post_init__(self) -> None:
+        at_least(1, nodes=self.nodes)
+
+    @property
+    def domain(self) -> None:
+        return None
+
+    def init(self, generator: torch.Generator, dtype: torch.dtype = torch.float32) -> Prototype:
+        return prototype(self.reference.sample(1, generator, dtype))
+
+    def step(
+        self,
+        energy: Energy,
+        state: Prototype,
+        generator: torch.Generator,
+        workspace: Workspace | None = None,
+    ) -> tuple[Nodes, Prototype, QuadratureInfo]:
+        u = self.reference.sample(self.nodes, generator, state.like.dtype)
         return Nodes(u, -energy_at(energy, u)), state, QuadratureInfo()
 
 
-class GridState(NamedTuple):
-    """The grid: made once, the same for every update."""
+class FixedState(NamedTuple):
+    """The points: the same for every update."""
 
-    grid: Tensor
-    """``(cells ** dim, *event)``."""
+    points: Tensor
+    """``(N, *event)``."""
 
 
 @dataclass(frozen=True)
@@ -84,14 +119,64 @@ class RiemannGrid:
     def __post_init__(self) -> None:
         at_least(1, cells=self.cells)
 
-    @property
-    def gradients(self) -> int:
-        return 0
-
-    def init(self, generator: torch.Generator, dtype: torch.dtype = torch.float32) -> GridState:
-        return GridState(self.domain.grid(self.cells, dtype, generator.device))
+    def init(self, generator: torch.Generator, dtype: torch.dtype = torch.float32) -> FixedState:
+        return FixedState(self.domain.grid(self.cells, dtype, generator.device))
 
     def step(
-        self, energy: Energy, state: GridState, generator: torch.Generator
-    ) -> tuple[Nodes, GridState, QuadratureInfo]:
-        return Nodes(state.grid, -energy_at(energy, state.grid)), state, QuadratureInfo()
+        self,
+        energy: Energy,
+        state: FixedState,
+        generator: torch.Generator,
+        workspace: Workspace | None = None,
+    ) -> tuple[Nodes, FixedState, QuadratureInfo]:
+        return Nodes(state.points, -energy_at(energy, state.points)), state, QuadratureInfo()
+
+
+@dataclass(frozen=True, eq=False)
+class FixedNodes:
+    """Given points as quadrature nodes of equal volume: w ∝ exp(−E), wherever they are.
+
+    Right as far as the points partition the support of q evenly, as those of USP do; what training
+    with them teaches is then up to them alone.
+
+    Arguments:
+        points: ``(N, *event)``.
+        nodes: Points drawn from them for every update. Left out: all.
+    """
+
+    points: Tensor
+    nodes: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.nodes is not None:
+            at_least(1, nodes=self.nodes)
+            if self.nodes > len(self.points):
+                raise ValueError(f"nodes={self.nodes} is more than the {len(self.points)} points")
+
+    def __eq__(self, other: object) -> bool:
+        """By the very same points: comparing all of them is nobody's intention."""
+        if not isinstance(other, FixedNodes):
+            return NotImplemented
+        return self.points is other.points and self.nodes == other.nodes
+
+    def __hash__(self) -> int:
+        return hash((id(self.points), self.nodes))
+
+    @property
+    def domain(self) -> None:
+        return None
+
+    def init(self, generator: torch.Generator, dtype: torch.dtype = torch.float32) -> FixedState:
+        return FixedState(self.points.to(generator.device, dtype))
+
+    def step(
+        self,
+        energy: Energy,
+        state: FixedState,
+        generator: torch.Generator,
+        workspace: Workspace | None = None,
+    ) -> tuple[Nodes, FixedState, QuadratureInfo]:
+        x = state.points
+        if self.nodes is not None:
+            x = x[torch.randperm(len(x), generator=generator, device=x.device)[: self.nodes]]
+        return Nodes(x, -energy_at(energy, x)), state, QuadratureInfo()

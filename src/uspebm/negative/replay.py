@@ -15,9 +15,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ..checks import at_least
 from ..domains import Box, check_proposal
-from ..types import Energy, Nodes
+from ..support.checks import at_least
+from ..types import Energy, Nodes, Workspace
 from .langevin import Langevin, LangevinInfo
 
 
@@ -66,7 +66,11 @@ class Replay:
         return ReplayState(self.sampler.start(self.capacity, generator, dtype))
 
     def step(
-        self, energy: Energy, state: ReplayState, generator: torch.Generator
+        self,
+        energy: Energy,
+        state: ReplayState,
+        generator: torch.Generator,
+        workspace: Workspace | None = None,
     ) -> tuple[Nodes, ReplayState, LangevinInfo]:
         buffer, chains = state.buffer, self.sampler.chains
         device = buffer.device

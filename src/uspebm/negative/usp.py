@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 import torch
 
-from ..checks import at_least, positive
-from ..gradient import energy_at
-from ..types import Energy, Nodes
-from .neighbours import Neighbours, smallest_distance
-from .partition import CLEARANCE, Particles, Partition, checked, expect
+from ..energies.gradient import energy_at
+from ..neighbours.search import Neighbours, smallest_distance
+from ..support.checks import at_least, positive
+from ..types import Energy, Nodes, Workspace
+from .partition import CLEARANCE, Particles, Partition, expect_particles, finite
 
 ANNEALING = 10
 """Rounds after which ascents are half as long as at first."""
@@ -60,9 +60,13 @@ class USP(Partition):
         return self.particles * self.rounds * self.ascent_steps
 
     def step(
-        self, energy: Energy, state: Particles, generator: torch.Generator
+        self,
+        energy: Energy,
+        state: Particles,
+        generator: torch.Generator,
+        workspace: Workspace | None = None,
     ) -> tuple[Nodes, Particles, USPInfo]:
-        u = expect(state, self.particles)
+        u = expect_particles(state, self.particles)
         alone = Neighbours(u.new_empty(0, self.domain.dim), self.spacing)
         rounds, moved = 0, float("inf")
         # Below half the longest repulsion, lest a short one be taken for rest.
@@ -76,7 +80,7 @@ class USP(Partition):
                 u = self.repel(u, alone.crowd(u.flatten(1)), generator)
             moved = (u - before).flatten(1).norm(dim=1).max().item()
             rounds += 1
-        nearest = alone.crowd(checked(u).flatten(1)).nearest
+        nearest = alone.crowd(finite(u).flatten(1)).nearest
         info = USPInfo(
             rounds=rounds,
             moved=moved,

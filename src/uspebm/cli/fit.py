@@ -1,0 +1,202 @@
+"""``uspebm fit``: a detector from a file.
+
+What can be known to be wrong before the work is refused before it.
+"""
+
+import argparse
+import math
+from argparse import Namespace
+from functools import partial
+from pathlib import Path
+from shutil import rmtree
+from typing import TYPE_CHECKING
+
+from .flags import (
+    DATA_FILES,
+    Commands,
+    above_zero,
+    drop_flag,
+    image_size,
+    json_flag,
+    new_command,
+    number_flag,
+    share,
+    skip_flag,
+    whole,
+)
+from .output import answering, files_skipped, print_json, refuse_inside, refuse_without_folder, say
+
+if TYPE_CHECKING:
+    from ..detector.energy_detector import EnergyDetector
+
+RECIPES = ("auto", "tables", "tables-ps-usp", "tables-srlmc", "images", "pixels")
+
+
+def add_fit(commands: Commands) -> None:
+    """Add the command."""
+    command = new_command(
+        commands,
+        "fit",
+        run_fit,
+        "learn a detector from a file",
+        "Learn what normal data look like, and save the model to a folder.",
+    )
+    fit_flags(command)
+
+
+def fit_flags(command: argparse.ArgumentParser) -> None:
+    """What can be set, by flags or in a file of settings."""
+    command.add_argument("data", type=Path, metavar="DATA", help=DATA_FILES)
+    command.add_argument(
+        "--out", type=Path, required=True, metavar="DIR", help="the model's folder"
+    )
+    drop_flag(command)
+    command.add_argument(
+        "--resize",
+        type=image_size,
+        metavar="SIZE",
+        help="of a folder of images of any sizes: bring them to this one, such as 28 or 32x48 "
+        "(height x width), also when they are scored (default: they must have one size)",
+    )
+    skip_flag(command)
+    number_flag(command, "--rows", whole(2), 200_000, "rows to learn from at most, drawn at random")
+    command.add_argument(
+        "--recipe",
+        choices=RECIPES,
+        default=RECIPES[0],
+        help="how to train (default: %(default)s, by what the data are)",
+    )
+    command.add_argument(
+        "--max-updates",
+        type=whole(0),
+        metavar="INT",
+        help="training steps of the network, at most (default: the recipe's own)",
+    )
+    command.add_argument(
+        "--minutes",
+        type=above_zero,
+        metavar="FLOAT",
+        help="how long training may take (default: as long as the recipe's updates do)",
+    )
+    number_flag(command, "--calibration", share, 0.2, "share of the rows kept for thresholds")
+    number_flag(command, "--false-alarm-rate", share, 0.05, "of normal rows, called outliers")
+    number_flag(command, "--seed", whole(0, 2**32 - 1), 0, "random seed")
+    command.add_argument(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help="a TOML file with names of flags as keys; flags win over it",
+    )
+    json_flag(command)
+
+
+@answering
+def run_fit(arguments: Namespace) -> None:
+    """Learn a detector and save it."""
+    from ..detector.folder import ABOUT, check_place, save_model
+
+    check_place(arguments.out)
+    refuse_inside(arguments.out, arguments.data)
+    replaced = (arguments.out / ABOUT).exists()
+    detector, rows, skipped = _learned(arguments)
+    detector.dropped_columns_ = tuple(arguments.drop)
+    detector.resized_ = arguments.resize is not None
+    name = arguments.data.name
+    save_model(detector, arguments.out, title=f"Model of {name}", data=f"{rows:,} rows of {name}")
+    rmtree(training_folder(arguments.out), ignore_errors=True)
+    kept = len(detector.calibration_scores_)
+    assert detector.recipe_ is not None
+    if arguments.json:
+        print_json(
+            {
+                "model": str(arguments.out),
+                "recipe": detector.recipe_.name,
+                "verdict": detector.verdict(),
+                "rows": rows,
+                "skipped": skipped,
+                "calibration_rows": kept,
+                "false_alarm_rate": arguments.false_alarm_rate,
+                "threshold": detector.offset_,
+            }
+        )
+        return
+    say(
+        f"{arguments.out}/ learned from {rows:,} rows{files_skipped(skipped)}, {kept:,} of them "
+        f"kept for calibration; {detector.verdict()}; threshold {detector.offset_:.6g} at a "
+        f"false-alarm rate of {arguments.false_alarm_rate:g}. The card is "
+        f"{arguments.out}/README.md"
+        + ("; the model that was there before is replaced" if replaced else "")
+    )
+
+
+def _learned(arguments: Namespace) -> "tuple[EnergyDetector, int, int]":
+    """A detector, from how many rows, and how many files were skipped."""
+    import numpy as np
+
+    from ..data.readers import FolderRules, open_source, some_rows
+    from ..detector.energy_detector import EnergyDetector
+    from .user_data import check_columns, tell_skipped
+
+    detector = EnergyDetector(
+        arguments.recipe,
+        max_updates=arguments.max_updates,
+        calibration=arguments.calibration,
+        false_alarm_rate=arguments.false_alarm_rate,
+        random_state=arguments.seed,
+        verbose=True,
+    )
+    enough = partial(
+        _refuse_too_few,
+        part=arguments.calibration,
+        false_alarm_rate=arguments.false_alarm_rate,
+    )
+    enough(arguments.rows, f"--rows {arguments.rows}")
+    refuse_without_folder("--resize", arguments.resize, [arguments.data])
+    refuse_without_folder("--skip-bad", arguments.skip_bad, [arguments.data])
+    rules = FolderRules(arguments.resize, arguments.skip_bad)
+    source = open_source(arguments.data, drop=arguments.drop, images=rules)
+    if source.rows is not None:
+        enough(source.rows, str(source.path))
+    X = some_rows(source, arguments.rows, arguments.seed)
+    skipped = tell_skipped(source)
+    enough(len(X), str(source.path))
+    check_columns(source, X)
+    training = training_folder(arguments.out)
+    try:
+        detector.fit(X, folder=training, minutes=arguments.minutes)
+    except KeyboardInterrupt:
+        if any(training.glob("*.ckpt")):
+            say(f"Interrupted; {training}/ keeps what there is: the same command goes on with it")
+        raise
+    finally:
+        if not any(training.glob("*.ckpt")):
+            rmtree(training, ignore_errors=True)
+    if source.columns is not None:
+        detector.feature_names_in_ = np.array(source.columns, dtype=object)
+    return detector, len(X), skipped
+
+
+def training_folder(out: Path) -> Path:
+    """Where a training is kept until its model is saved: beside the model's folder."""
+    from ..recipes.run import KEPT_BESIDE
+
+    return out.with_name(out.name + KEPT_BESIDE)
+
+
+def _refuse_too_few(rows: int, what: str, part: float, false_alarm_rate: float) -> None:
+    """Of ``rows``, a ``part`` is kept; too few of those cannot tell rare alarms."""
+
+    def kept(rows: int) -> int:
+        return min(max(1, round(part * rows)), rows - 1)
+
+    needed = math.ceil(1 / false_alarm_rate - 1e-9) - 1
+    if rows > 1 and kept(rows) >= needed:
+        return
+    wanted = 2 if needed < 2 else math.ceil((needed - 0.5) / part)
+    while kept(wanted) < needed:  # halves are rounded to even numbers
+        wanted += 1
+    raise ValueError(
+        f"{what}: {rows} row{'s' if rows > 1 else ''}, but a false-alarm rate of "
+        f"{false_alarm_rate:g} needs at least {wanted}, a share of {part:g} of which is kept for "
+        "calibration; give more rows, or a higher rate"
+    )

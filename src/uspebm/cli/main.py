@@ -1,0 +1,86 @@
+"""The command ``uspebm``: its parser, and what becomes of errors, warnings and interrupts."""
+
+import argparse
+import logging
+import sys
+import warnings
+from collections.abc import Sequence
+
+from .bench import add_bench
+from .compare import add_compare
+from .config import with_config
+from .demo import add_demo
+from .evaluate import add_evaluate
+from .export import add_export
+from .fit import add_fit
+from .flags import Parser
+from .info import add_info
+from .output import warn
+from .proxies import add_proxies
+from .reproduce import add_reproduce
+from .score import add_score
+
+COMMANDS = (
+    add_fit,
+    add_score,
+    add_evaluate,
+    add_export,
+    add_info,
+    add_compare,
+    add_demo,
+    add_reproduce,
+    add_proxies,
+    add_bench,
+)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; errors of the user's are one line on stderr and exit code 2."""
+    parser = _parser()
+    try:
+        arguments = parser.parse_args(with_config(sys.argv[1:] if argv is None else argv))
+    except (ValueError, OSError) as error:
+        warn(error)
+        return 2
+    if arguments.version:
+        from .. import __version__
+
+        sys.stdout.write(f"uspebm {__version__}\n")
+    elif arguments.command is None:
+        parser.print_help()
+    else:
+        try:
+            return _run(arguments)
+        except KeyboardInterrupt:
+            return 130
+    return 0
+
+
+def _parser() -> Parser:
+    parser = Parser(
+        prog="uspebm",
+        description=(
+            "Energy-based models by uniform support partitioning, and outlier detectors made of "
+            "them."
+        ),
+        epilog="'uspebm COMMAND --help' explains a command.",
+    )
+    parser.add_argument("--version", action="store_true", help="show the version and exit")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+    for add in COMMANDS:
+        add(commands)
+    return parser
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from .. import CheckpointError, NonFiniteError
+
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *_, **__: warn(message)
+        try:
+            arguments.run(arguments)
+        except (ValueError, OSError, CheckpointError, NonFiniteError) as error:
+            warn(error)
+            return 2
+    return 0

@@ -1,0 +1,138 @@
+"""Data of the user's for a model: opened, looked at, scored in bounded memory.
+
+Imports what is heavy: for functions that run, not for flags.
+"""
+
+import warnings
+from collections.abc import Generator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..data.points import described, points
+from ..data.readers import FolderRules, ImageFolder, Source, is_table, open_source
+from ..data.readers.images import COLOUR, DEEP, GREY, ImageForm
+from ..data.readers.source import at_a_time
+from ..detector.energy_detector import EnergyDetector
+from ..support.progress import counted
+from .output import warn
+
+ROWS_AT_A_TIME = 4096
+"""Rows read and scored at a time, at most: between larger ones, allocators may keep ten times what
+is used."""
+LARGEST = 1e150
+KIND_OF_MODEL = {(1, True): GREY, (3, True): COLOUR, (1, False): DEEP}
+"""What images are that a model takes, by its channels and whether it is of bytes."""
+NAMED_FILES = 10
+"""Of those skipped."""
+RISING = 20
+"""Rows from which on a column that rises or falls in all of them is no chance."""
+
+
+def check_columns(source: Source, X: NDArray[Any]) -> None:
+    """Refuse columns of a table that tell nothing, or have values whose squares are no numbers.
+
+    Columns that rise or fall from row to row are only pointed out.
+    """
+    if X.ndim != 2:
+        return
+    low, high = X.min(0).astype(np.float64), X.max(0).astype(np.float64)
+    for k in np.flatnonzero((low == high) | (high > LARGEST) | (low < -LARGEST)).tolist():
+        column, how = _column(source, k)
+        if low[k] == high[k]:
+            raise ValueError(
+                f"{source.path}: {column} is {low[k]:g} in all rows and tells nothing; {how}"
+            )
+        raise ValueError(
+            f"{source.path}: {column} has values beyond {LARGEST:g}; {how}, or take larger units"
+        )
+    if len(X) < RISING:
+        return
+    for k in np.flatnonzero((X[1:] > X[:-1]).all(0) | (X[1:] < X[:-1]).all(0)).tolist():
+        column, how = _column(source, k)
+        warn(
+            f"{source.path}: {column} rises or falls from row to row, as numbers and dates of rows "
+            f"do. New rows would be outliers because they are new; if it is one, {how}"
+        )
+
+
+def _column(source: Source, k: int) -> tuple[str, str]:
+    """What it is called, and how to do without it."""
+    if source.columns is None:
+        return f"column {k + 1}", "remove it"
+    return f"column {source.columns[k]!r}", f"leave it out (--drop {source.columns[k]!r})"
+
+
+def open_for(
+    detector: EnergyDetector, path: Path, drop: Sequence[str], skip_bad: bool = False
+) -> Source:
+    """The data at ``path``, with the model's columns if both have names.
+
+    Images of a folder are resized if the model's were; bad ones are those that it cannot score.
+    """
+    names = getattr(detector, "feature_names_in_", None)
+    columns = None if names is None or not is_table(path) else tuple(map(str, names))
+    source = open_source(path, columns, drop, _rules_of(detector, skip_bad))
+    try:
+        event = tuple(points(np.zeros((1, *source.event_shape))).shape[1:])
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+    if event != detector.event_shape_:
+        raise ValueError(
+            f"{path} has points of {described(event)}, but the model is of points of "
+            f"{described(detector.event_shape_)}{_about_sizes(detector, source)}"
+        )
+    return source
+
+
+def _rules_of(detector: EnergyDetector, skip_bad: bool) -> FolderRules:
+    if len(detector.event_shape_) != 3:
+        return FolderRules(skip_bad=skip_bad)
+    channels, *sides = detector.event_shape_
+    size = (sides[0], sides[1])
+    kind = KIND_OF_MODEL.get((channels, detector.of_bytes_))
+    wanted = None if kind is None or not skip_bad else ImageForm(size, kind)
+    return FolderRules(size if detector.resized_ else None, skip_bad, wanted)
+
+
+def _about_sizes(detector: EnergyDetector, source: Source) -> str:
+    """What more there is to say of images of another size."""
+    if not isinstance(source, ImageFolder) or len(detector.event_shape_) != 3:
+        return ""
+    if source.event_shape[:2] == detector.event_shape_[1:]:
+        return ""
+    return "; resize them, or fit the model with --resize, and they will be"
+
+
+def tell_skipped(source: Source) -> int:
+    """How many images were left out; some of them are named on stderr, and why."""
+    skipped = source.skipped if isinstance(source, ImageFolder) else {}
+    for reason in list(skipped.values())[:NAMED_FILES]:
+        warn(f"skipped: {reason}")
+    if len(skipped) > NAMED_FILES:
+        warn(f"skipped: {len(skipped) - NAMED_FILES:,} more files of {source.path}")
+    return len(skipped)
+
+
+def scores_of(
+    detector: EnergyDetector, source: Source, title: str
+) -> Generator[NDArray[np.float64], None, None]:
+    """Scores, a chunk at a time; the first warning of each kind is passed on with the path."""
+    chunks = source.chunks(at_a_time(source.event_shape, ROWS_AT_A_TIME))
+    said: set[type[Warning]] = set()
+    for chunk in counted(chunks, source.rows, title):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", UserWarning)
+            # Columns were found by name when the file was opened.
+            warnings.filterwarnings("ignore", "X does not have valid feature names")
+            try:
+                scores = detector.score_samples(chunk)
+            except ValueError as error:
+                raise ValueError(f"{source.path}: {error}") from error
+        for warning in caught:
+            if warning.category not in said:
+                said.add(warning.category)
+                warn(f"{source.path}: {warning.message}")
+        yield scores

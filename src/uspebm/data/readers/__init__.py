@@ -1,0 +1,78 @@
+"""Data files of the user's, read in chunks: tables, arrays and images.
+
+One file per kind, each a ``Source`` of rows. May know ``support`` and how IDX files are read;
+pyarrow and Pillow are imported with the first file that needs them.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from ...support.checks import at_least
+from ...support.reading import UnreadableError
+from .arrays import ArrayFile
+from .csv_file import CSVFile
+from .image_folder import AS_THEY_ARE, FolderRules, ImageFolder
+from .parquet_file import ParquetFile
+from .source import Gathered, Rows, Source, at_a_time
+
+__all__ = ["FolderRules", "ImageFolder", "Source", "is_table", "open_source", "some_rows"]
+
+CSV = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
+PARQUET = (".parquet",)
+ARRAYS = (".npy", ".npz", ".idx", ".idx.gz", "-ubyte", "-ubyte.gz")
+
+
+def open_source(
+    path: Path,
+    columns: Sequence[str] | None = None,
+    drop: Sequence[str] = (),
+    images: FolderRules = AS_THEY_ARE,
+) -> Source:
+    """The data at ``path``: a folder of images, or a file whose name's ending tells its kind.
+
+    Of a table (CSV, Parquet), ``columns`` picks these, in this order, whatever else it has; without
+    it, all are taken. Those to ``drop`` are left out, and need not be numbers. ``images`` tells how
+    a folder of them is read, and is for nothing else.
+    """
+    if not path.exists():
+        raise FileNotFoundError(f"{path} does not exist")
+    if path.is_file() and not path.stat().st_size:
+        raise UnreadableError(f"{path} is empty")
+    name = path.name.lower() + ("/" if path.is_dir() else "")
+    if is_table(path):
+        return (CSVFile if name.endswith(CSV) else ParquetFile)(path, columns, drop)
+    if not name.endswith((*ARRAYS, "/")):
+        raise ValueError(
+            f"{path} is of no known kind: a folder of images is read, and names ending in "
+            f"{', '.join((*CSV, *PARQUET, *ARRAYS))}"
+        )
+    if columns is not None or drop:
+        raise ValueError(f"{path} has no named columns to choose from; CSV and Parquet files have")
+    return ImageFolder(path, images) if path.is_dir() else ArrayFile(path)
+
+
+def is_table(path: Path) -> bool:
+    """Whether the columns at ``path`` have names."""
+    return path.name.lower().endswith((*CSV, *PARQUET)) and not path.is_dir()
+
+
+def some_rows(source: Source, limit: int, seed: int) -> Rows:
+    """All rows, or ``limit`` of them drawn at random, in the source's order and in bounded memory.
+
+    Every row gets a random key; those with the smallest are kept.
+    """
+    at_least(1, limit=limit)
+    draws = np.random.default_rng(seed)
+    kept, keys = Gathered(), np.empty(0)
+    for chunk in source.chunks(at_a_time(source.event_shape)):
+        kept.add(chunk)
+        keys = np.concatenate([keys, draws.random(len(chunk))])
+        if len(keys) > limit:
+            chosen = np.sort(np.argpartition(keys, limit)[:limit])
+            kept.keep(chosen)
+            keys = keys[chosen]
+    if not kept.count:
+        raise UnreadableError(f"{source.path} has no rows")
+    return kept.array()

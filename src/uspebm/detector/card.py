@@ -1,0 +1,152 @@
+"""The card of a model: what a person should know before using it."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from .. import __version__
+from ..data.points import described
+from ..energies.kernel import TiltedEnergy
+from ..evaluation.calibration import interval, threshold
+from ..recipes.held_out import Curve
+from ..recipes.plain import as_plain
+from ..support.extras import MissingExtraError
+from ..support.plots import COLOURS, new_figure, save_figure
+from .energy_detector import EnergyDetector
+from .verdict import known_looks
+
+RATES = (0.001, 0.005, 0.01, 0.02, 0.05, 0.1)
+LISTED_COLUMNS = 30
+"""More than these are not listed."""
+
+
+def card(detector: EnergyDetector, title: str, data: str | None = None, curve: bool = True) -> str:
+    """In Markdown. ``data``: what they were; ``curve``: whether its picture was drawn."""
+    parts = (
+        [f"# {title}"],
+        [f"{_sentence(detector.verdict())}"],
+        _data(detector, data),
+        _model(detector, curve),
+        _thresholds(detector),
+        _training(detector),
+    )
+    filled = (lines for part in parts if (lines := list(part)))
+    return "\n".join(line for lines in filled for line in (*lines, "")).rstrip("\n") + "\n"
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def _data(detector: EnergyDetector, data: str | None) -> Iterator[str]:
+    scores = detector.calibration_scores_
+    yield "## Data\n"
+    if data is not None:
+        yield f"- Fitted to {data}."
+    resized = "; images of other sizes were resized, and will be" if detector.resized_ else ""
+    yield f"- One point: {described(detector.event_shape_)}{resized}."
+    yield (
+        f"- {len(scores):,} points kept for calibration; their scores: "
+        f"{scores[0]:.4g} to {scores[-1]:.4g}, median {scores[len(scores) // 2]:.4g}."
+    )
+    if detector.dropped_columns_:
+        yield f"- Columns left out: {', '.join(map(repr, detector.dropped_columns_))}."
+    energy = detector.scorer_.energy
+    if not isinstance(energy, TiltedEnergy):
+        return
+    reference = energy.reference
+    yield f"- The model holds {len(reference.centres):,} of the points it was fitted to."
+    if len(detector.event_shape_) != 1:
+        return
+    yield "\nMeans of the training points; least and greatest of those that the model holds:\n"
+    yield "| column | mean | min | max |"
+    yield "|:---|---:|---:|---:|"
+    held = detector.scorer_.scaling.inverse(reference.centres)
+    means, lows, highs = detector.scorer_.scaling.shift, held.amin(0), held.amax(0)
+    count = detector.event_shape_[0]
+    names = getattr(detector, "feature_names_in_", [f"number {k + 1}" for k in range(count)])
+    for k, name in enumerate(names[:LISTED_COLUMNS]):
+        shown = " ".join(str(name).split()).replace("|", "\\|")
+        yield f"| {shown} | {means[k]:.6g} | {lows[k]:.6g} | {highs[k]:.6g} |"
+    if count > LISTED_COLUMNS:
+        yield f"\nAnd {count - LISTED_COLUMNS} more columns."
+
+
+def _training(detector: EnergyDetector) -> Iterator[str]:
+    if detector.recipe_ is None:
+        return
+    yield "## Training\n"
+    yield f"Recipe `{detector.recipe_.name}`, seed {detector.seed_}, uspebm {__version__}.\n"
+    yield f"```json\n{json.dumps(as_plain(detector.recipe_), indent=1)}\n```"
+
+
+def _model(detector: EnergyDetector, curve: bool) -> Iterator[str]:
+    energy = detector.scorer_.energy
+    yield "## Model\n"
+    if detector.log_z_error_ is None:
+        yield (
+            "- Scores are energy scores, minus the energy: the higher, the more like the data. "
+            "They order points; they are no densities, since log Z is not known."
+        )
+    else:
+        yield (
+            "- Scores are normalised log-densities in the data's own units: the higher, the more "
+            f"like the data. Their common constant, log Z, has a standard error of "
+            f"{detector.log_z_error_:.2g}."
+        )
+    network = energy.network if isinstance(energy, TiltedEnergy) else energy
+    weights = sum(p.numel() for p in network.parameters())
+    yield f"- Network: {type(network).__name__}, {weights:,} weights."
+    if isinstance(energy, TiltedEnergy):
+        yield (
+            f"- Reference density: {len(energy.reference.centres):,} Gaussians of width "
+            f"{energy.reference.bandwidth.item():.4g} in scaled units."
+        )
+    known = known_looks(detector.curve_)
+    if known and known[0].update == 0:
+        best = max(known, key=lambda look: look.log_likelihood)
+        yield (
+            f"- Held-out log-likelihood, in scaled units: {known[0].log_likelihood:.4g} of the "
+            f"reference alone; the best of {len(known)} looks is {best.log_likelihood:.4g}."
+        )
+    if curve:
+        yield "\n![Held-out log-likelihood over the updates](curve.png)"
+
+
+def _thresholds(detector: EnergyDetector) -> Iterator[str]:
+    scores = detector.calibration_scores_
+    yield "## Thresholds\n"
+    yield (
+        "A point is called an outlier if it scores below the threshold. Of points drawn like the "
+        "data, at most this share is, on average over calibration sets; nothing is promised of "
+        f"points that are not. The model's own threshold is {detector.offset_:.6g}.\n"
+    )
+    yield "| false-alarm rate | threshold | 95 % of such calibrations keep it within |"
+    yield "|---:|---:|---:|"
+    for rate in RATES:
+        try:
+            low, high = interval(len(scores), rate)
+        except ValueError:
+            yield f"| {rate:.1%} | needs more calibration points | |"
+        else:
+            yield f"| {rate:.1%} | {threshold(scores, rate):.6g} | {low:.2%} to {high:.2%} |"
+
+
+def draw_curve(curve: Curve, path: Path) -> bool:
+    """Held-out log-likelihood over the updates, as a picture.
+
+    False if there is none to draw, or nothing to draw it with.
+    """
+    known = known_looks(curve)
+    if len(known) < 2:
+        return False
+    try:
+        figure, (panel,) = new_figure(columns=1, size=3.2)
+    except MissingExtraError:  # a card can do without
+        return False
+    panel.plot([k.update for k in known], [k.log_likelihood for k in known], color=COLOURS["data"])
+    panel.set_xlabel("updates", fontsize=8)
+    panel.set_ylabel("held-out log-likelihood", fontsize=8)
+    panel.tick_params(labelsize=7)
+    save_figure(figure, path.with_suffix(""), formats=("png",))
+    return True

@@ -1,0 +1,286 @@
+"""An energy-based model as a scikit-learn outlier detector, with alarms at a stated rate."""
+
+import copy
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Self
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, OutlierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+from torch import nn
+
+from ..energies.kernel import TiltedEnergy, affordable
+from ..evaluation import calibration as conformal
+from ..evaluation.metrics import Interval, intervals
+from ..recipes import Recipe, train
+from ..recipes.held_out import LOG_Z_DRAWS, Curve
+from ..recipes.named import RECIPE_NAMES, RecipeName
+from ..support.checks import at_least, positive
+from ..support.randomness import generator
+from .choice import OWN, budgeted, units_and_recipe
+from .inputs import InputMixin
+from .scaling import Scaling, as_is
+from .scorer import Scorer, calibration_scores
+from .verdict import verdict_on
+
+Values = NDArray[np.float64]
+USUAL_RATE = 0.05
+
+
+class KnownScores(NamedTuple):
+    """Calibration scores of a model that was calibrated before, as a folder keeps them."""
+
+    scores: Values
+    event_shape: tuple[int, ...]
+
+
+class EnergyDetector(InputMixin, OutlierMixin, BaseEstimator):  # type: ignore[misc]
+    r"""Learns an energy; calls outliers what has more of it than the data do.
+
+    What is learned is a recipe's. Tables get a kernel density and what a network adds to it,
+    :math:`E(x) = -\log r(x) + f_\theta(x)`: scores are then normalised log-densities. Images get a
+    convolutional energy by crowded PS-USP: scores are energies, which order images and are no
+    densities. A part of the data, used for nothing else, calibrates alarms: of points drawn like
+    the data, at most the stated share is called outliers, on average over such parts (see
+    :mod:`uspebm.evaluation.calibration`). Settings that were chosen by looking at the same data, as
+    a grid search does, weaken that.
+
+    Tables ``(N, d)`` (arrays, DataFrames, tensors), or images as :mod:`uspebm.data.points` says.
+
+    Arguments:
+        recipe: How to train, a :class:`~uspebm.Recipe` or a name. ``"auto"``: ``"tables"`` for
+            tables; ``"images"`` for images, or ``"pixels"`` (a kernel density of pixels) for few
+            ones. A recipe of your own sees tables as they are, and images in [−1, 1].
+        max_updates: Instead of the recipe's own number; 0 trains no network.
+        calibration: Share of the data kept for calibration.
+        false_alarm_rate: Of :meth:`predict`. ``"auto"``: 5 %, or what the calibration points allow.
+        random_state: Seed of every draw.
+        verbose: Show how far training is.
+
+    Attributes:
+        recipe_: The recipe that ran, with all its numbers; None for an energy trained elsewhere.
+        seed_: What it ran with.
+        offset_: The score below which points are called outliers.
+        calibration_scores_: In ascending order, lowered by what rounding may do to a score.
+        curve_: Held-out log-likelihood over the updates, in scaled units, where there is one.
+        log_z_error_: Standard error of log Z; None where it is not known, and scores are energies.
+        scorer_: The model, as a torch module.
+        n_features_in_: Numbers in a point.
+        event_shape_: Shape of a point, channels first.
+        of_bytes_: Whether it was fitted to bytes, as images often are.
+        dropped_columns_: Columns of the user's file that were left out.
+        resized_: Whether images of other sizes are brought to its own when a folder is scored.
+
+    >>> X = np.random.default_rng(0).normal(size=(300, 2))
+    >>> detector = EnergyDetector(random_state=0, max_updates=50).fit(X)
+    >>> detector.predict([[0.0, 0.0], [8.0, 8.0]])
+    array([ 1, -1])
+    >>> detector.predict([[8.0, 8.0]], false_alarm_rate=0.02)
+    array([-1])
+    """
+
+    recipe_: Recipe | None
+    seed_: int | None
+    offset_: float
+    calibration_scores_: Values
+    curve_: Curve
+    log_z_error_: float | None
+    scorer_: Scorer
+    dropped_columns_: tuple[str, ...]
+
+    def __init__(
+        self,
+        recipe: Recipe | RecipeName = "auto",
+        *,
+        max_updates: int | None = None,
+        calibration: float = 0.2,
+        false_alarm_rate: float | Literal["auto"] = "auto",
+        random_state: int | np.random.RandomState | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.recipe = recipe
+        self.max_updates = max_updates
+        self.calibration = calibration
+        self.false_alarm_rate = false_alarm_rate
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: object = None,
+        *,
+        folder: Path | str | None = None,
+        minutes: float | None = None,
+    ) -> Self:
+        """Learn from ``X``; ``y`` is ignored.
+
+        ``folder`` keeps the training as it goes: the same call goes on with one that was
+        interrupted. ``minutes`` is how long it may take; the recipe's own number of updates is
+        still the most.
+        """
+        self._check_settings()
+        x = self._points(X, reset=True)
+        seed = self._seed()
+        kept = min(max(1, round(self.calibration * len(x))), len(x) - 1)
+        conformal.alarms(kept, self._rate(kept))
+        order = torch.randperm(len(x), generator=generator(seed, "split"))
+        inside, held_out = (x[part] for part in order.split([len(x) - kept, kept]))
+        units, recipe = units_and_recipe(self.recipe, inside, self.max_updates)
+        place, z = None if folder is None else Path(folder), units(inside).float()
+        recipe = budgeted(recipe, z, minutes, place, seed)
+        run = train(recipe, z, place, seed, show=self.verbose)
+        made = type(self).from_energy(
+            run.energy,
+            # Channels last: narrow images, channels first, would be taken for something else.
+            held_out if held_out.dim() == 2 else held_out.movedim(1, -1),
+            scaling=units,
+            log_z=_log_z(run.energy, seed),
+            of_bytes=self.of_bytes_,
+            **self.get_params(deep=False),
+        )
+        made.recipe_, made.seed_, made.curve_ = recipe, seed, run.curve
+        for name, value in vars(made).items():
+            if name.endswith("_"):
+                setattr(self, name, value)
+        return self
+
+    @classmethod
+    def from_energy(
+        cls,
+        energy: nn.Module,
+        held_out: ArrayLike | KnownScores,
+        *,
+        scaling: Scaling | None = None,
+        log_z: tuple[float, float] | None = None,
+        of_bytes: bool = False,
+        **settings: Any,
+    ) -> Self:
+        """A trained energy as a fitted detector: the only way to one.
+
+        Arguments:
+            energy: From points ``(N, *event)`` in its own units to ``(N,)``, lower is more like
+                the data. It is copied.
+            held_out: Points in the user's units that it was not trained on, to calibrate by.
+            scaling: From the user's units to the energy's. Left out: they are the same.
+            log_z: log ∫ exp(−E) in the energy's units and its standard error, if known.
+            of_bytes: Whether points may also come as bytes, which stand for [−1, 1].
+            settings: As the constructor takes them; a recipe given here is said to have trained it,
+                and without one the detector can be used but not fitted again.
+        """
+        detector = cls(**{"recipe": OWN} | settings)
+        if isinstance(held_out, KnownScores):
+            detector._set_event(held_out.event_shape, of_bytes)
+        else:
+            x = detector._points(held_out, reset=True, fewest=1)
+            detector.of_bytes_ |= of_bytes
+        units = scaling or as_is(detector.event_shape_)
+        normaliser = 0.0 if log_z is None else log_z[0] - units.log_det
+        detector.scorer_ = Scorer(units, copy.deepcopy(energy), normaliser).eval()
+        detector.log_z_error_ = None if log_z is None else log_z[1]
+        if isinstance(held_out, KnownScores):
+            scores = held_out.scores
+        else:
+            scores = conformal.loosened(calibration_scores(detector.scorer_, x).numpy())
+        detector.calibration_scores_ = scores
+        detector.offset_ = conformal.threshold(scores, detector._rate(len(scores)))
+        detector.recipe_ = detector.recipe if isinstance(detector.recipe, Recipe) else None
+        detector.seed_ = detector.random_state if isinstance(detector.random_state, int) else None
+        detector.curve_, detector.dropped_columns_ = [], ()
+        return detector
+
+    def score_samples(self, X: ArrayLike) -> Values:
+        """Scores: higher for points like the data, minus infinity where the energy is no number.
+
+        Normalised log-densities in the data's own units where log Z is known (``log_z_error_`` says
+        how well), otherwise minus the energy.
+        """
+        check_is_fitted(self)
+        return np.asarray(self.scorer_.in_parts(self._points(X, reset=False)).numpy())
+
+    def decision_function(self, X: ArrayLike) -> Values:
+        """Scores above the threshold: negative for outliers."""
+        return self.score_samples(X) - self.offset_
+
+    def predict(self, X: ArrayLike, false_alarm_rate: float | None = None) -> NDArray[np.int64]:
+        """1 for points like the data, −1 for outliers, at the rate given here or to begin with."""
+        scores = self.score_samples(X)
+        offset = self.offset_
+        if false_alarm_rate is not None:
+            offset = conformal.threshold(self.calibration_scores_, false_alarm_rate)
+        return np.where(scores >= offset, 1, -1)
+
+    def p_values(self, X: ArrayLike) -> Values:
+        """Conformal p-values: of points drawn like the data, at most a share p has p or less."""
+        scores = self.score_samples(X)
+        return conformal.p_values(self.calibration_scores_, scores)
+
+    def discoveries(self, X: ArrayLike, false_discovery_rate: float = 0.1) -> NDArray[np.bool_]:
+        """Which of ``X`` to call outliers; on average, at most this share of the calls is wrong."""
+        return conformal.benjamini_hochberg(self.p_values(X), false_discovery_rate)
+
+    def score(self, X: ArrayLike, y: object = None) -> float:
+        """Mean score of ``X``: models of the same data compare by it where it is a log-density."""
+        return float(self.score_samples(X).mean())
+
+    def sample(self, n: int, random_state: int = 0) -> Values:
+        """``n`` points of the model: draws from r, chosen by exp(−f). Bytes as in [−1, 1]."""
+        check_is_fitted(self)
+        energy = self.scorer_.energy
+        if not isinstance(energy, TiltedEnergy):
+            raise ValueError("this model has no reference density to draw from")
+        draws = generator(random_state, "sample")
+        z = energy.reference.sample(max(20 * n, 1000), draws)
+        with torch.no_grad():
+            weight = torch.softmax(-energy.tilt(z).double(), 0)
+        chosen = z[torch.multinomial(weight, n, replacement=True, generator=draws)]
+        return np.asarray(self.scorer_.scaling.inverse(chosen).numpy())
+
+    def evaluate(self, inside: ArrayLike, outside: ArrayLike) -> dict[str, Interval]:
+        """How well scores tell the two apart: FPR95, AUROC and both AUPRs, with intervals."""
+        return intervals(self.score_samples(inside), self.score_samples(outside))
+
+    def verdict(self) -> str:
+        """One sentence: which recipe ran, what was kept of it, and what it was worth."""
+        check_is_fitted(self)
+        return verdict_on(self.recipe_, self.scorer_.energy, self.curve_, self.log_z_error_)
+
+    def _seed(self) -> int:
+        state = self.random_state
+        if isinstance(state, int | np.integer) and not isinstance(state, bool):
+            return int(state)
+        return int(check_random_state(state).randint(2**31))
+
+    def _rate(self, points: int) -> float:
+        rate = _plain_number(self.false_alarm_rate)
+        if rate == "auto":
+            return max(USUAL_RATE, 1 / (points + 1))
+        if not isinstance(rate, int | float):
+            raise ValueError(f'false_alarm_rate={rate!r} must be "auto" or a number')
+        return rate
+
+    def _check_settings(self) -> None:
+        if not isinstance(self.recipe, Recipe) and self.recipe not in (*RECIPE_NAMES, OWN):
+            raise ValueError(
+                f"recipe={self.recipe!r} must be a Recipe, or one of {', '.join(RECIPE_NAMES)}"
+            )
+        if self.max_updates is not None:
+            at_least(0, max_updates=_plain_number(self.max_updates))
+        positive(calibration=_plain_number(self.calibration))
+        if not self.calibration < 1:
+            raise ValueError(f"calibration={self.calibration} must lie between 0 and 1")
+
+
+def _log_z(energy: nn.Module, seed: int) -> tuple[float, float] | None:
+    if not isinstance(energy, TiltedEnergy):
+        return None
+    draws = affordable(LOG_Z_DRAWS, energy.reference.centres)
+    return energy.log_z(draws, generator(seed, "log z"))
+
+
+def _plain_number(value: Any) -> Any:
+    """A number of numpy's, as grids of settings hold, as one of Python's."""
+    return value.item() if isinstance(value, np.generic) else value

@@ -1,0 +1,67 @@
+"""What an energy is made of, in words that JSON holds; and an energy made of them again."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..energies import MLP, Conv, Reconstruction
+from ..energies.kernel import KernelReference, TiltedEnergy
+
+NETWORKS: dict[str, type[MLP | Conv | Reconstruction]] = {
+    "MLP": MLP,
+    "Conv": Conv,
+    "Reconstruction": Reconstruction,
+}
+STEEPEST = 1e6
+"""A slope is below one, and beyond this no number for a network."""
+OWN_ENERGY = {"kind": "own"}
+
+
+def parts_of(energy: nn.Module) -> dict[str, Any]:
+    """By kind and settings; ``own`` for what is not the package's."""
+    if type(energy) is TiltedEnergy:
+        network = parts_of(energy.network)
+        return network if network == OWN_ENERGY else {"kind": "TiltedEnergy", "network": network}
+    kind = type(energy).__name__
+    if NETWORKS.get(kind) is type(energy):
+        return {"kind": kind, "settings": energy.settings}
+    return dict(OWN_ENERGY)
+
+
+def energy_from(
+    parts: dict[str, Any], event_shape: tuple[int, ...], tensors: dict[str, Tensor]
+) -> nn.Module:
+    """An energy of these parts, for ``tensors`` that are yet to be loaded into it.
+
+    Whatever the parts say, no more is built than there are tensors for.
+    """
+    if parts["kind"] != "TiltedEnergy":
+        return _network(parts, event_shape, tensors, "energy.")
+    centres = tensors["energy.reference.centres"]
+    if not len(centres) or tuple(centres.shape[1:]) != event_shape:
+        raise ValueError(f"centres of shape {tuple(centres.shape)} are no points of {event_shape}")
+    network = _network(parts["network"], event_shape, tensors, "energy.network.")
+    return TiltedEnergy(network, KernelReference(centres, 1.0))
+
+
+def _network(
+    parts: dict[str, Any], event_shape: tuple[int, ...], tensors: dict[str, Tensor], prefix: str
+) -> nn.Module:
+    settings = parts["settings"]
+    # One tensor for each layer, at least.
+    for count in (settings.get("layers", 0), len(settings.get("filters", ()))):
+        if not isinstance(count, int) or count > len(tensors):
+            raise ValueError(f"{count} layers need more than the {len(tensors)} tensors there are")
+    slope = settings.get("slope", 0.0)
+    if not isinstance(slope, int | float) or not abs(slope) <= STEEPEST:
+        raise ValueError(f"slope={slope} must be a number, and no larger than {STEEPEST:g}")
+    with torch.device("meta"):  # shapes without numbers: no memory, and no draws
+        network = NETWORKS[parts["kind"]](event_shape, **settings)
+    for name, wanted in network.state_dict().items():
+        found = tensors[prefix + name]
+        if found.shape != wanted.shape:
+            raise ValueError(
+                f"{prefix}{name} has shape {tuple(found.shape)}, not {tuple(wanted.shape)}"
+            )
+    return network.to_empty(device="cpu")

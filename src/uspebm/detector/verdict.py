@@ -1,0 +1,38 @@
+"""What a model is, in one sentence: for closing lines, cards and pages."""
+
+import math
+
+from torch import nn
+
+from ..energies.kernel import TiltedEnergy
+from ..recipes import Recipe
+from ..recipes.held_out import Curve
+
+
+def verdict_on(
+    recipe: Recipe | None, energy: nn.Module, curve: Curve, log_z_error: float | None
+) -> str:
+    """Which recipe ran, whether its network was kept, and what it was worth."""
+    trained = "an energy trained elsewhere" if recipe is None else f"recipe {recipe.name}"
+    if not isinstance(energy, TiltedEnergy):
+        kind = f"{trained}: a network ({type(energy).__name__})"
+        if log_z_error is not None:
+            return f"{kind} whose log Z is known: scores are log-densities"
+        return f"{kind} whose energies are the scores; they order points and are no densities"
+    if not energy.strength:
+        why = "no network did better on held-out points" if len(curve) > 1 else "none was trained"
+        return f"{trained}: the kernel density alone, no network is kept ({why})"
+    rule = None if recipe is None else recipe.schedule.held_out
+    if rule is None or not curve:
+        return f"{trained}: a kernel density and a network"
+    kept = rule.best(curve)
+    return (
+        f"{trained}: a kernel density and a network, kept after {kept.update} updates and worth "
+        f"{kept.log_likelihood - curve[0].log_likelihood:.3f} nats per held-out point over the "
+        "kernel density alone"
+    )
+
+
+def known_looks(curve: Curve) -> Curve:
+    """Minus infinity stands for a log Z that nobody knows, NaN for no held-out points."""
+    return [look for look in curve if math.isfinite(look.log_likelihood)]

@@ -1,0 +1,4 @@
+"""What a model is worth: densities, log Z, samples, detection figures, calibration, comparison.
+
+May know: training and all below it. Trains nothing.
+"""

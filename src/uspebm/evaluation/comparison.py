@@ -1,0 +1,125 @@
+"""Detectors side by side: how well each finds points unlike those it was fitted to.
+
+Every detector is fitted to every problem (:mod:`uspebm.evaluation.anomaly_problems`) as it comes. A
+mean rank depends on the problems and detectors it is taken over.
+"""
+
+import statistics
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .anomaly_problems import AnomalyProblem
+from .classical import MakeDetector
+from .metrics import detection
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """One detector on one problem; ``ap``, average precision with anomalies as the positives."""
+
+    problem: str
+    family: str
+    detector: str
+    seed: int
+    auroc: float
+    ap: float
+    fit_seconds: float
+    score_seconds: float
+
+
+def compare_detectors(
+    problems: Callable[[int], Iterable[AnomalyProblem]],
+    detectors: Mapping[str, MakeDetector],
+    seeds: Iterable[int],
+) -> Iterator[Judgement]:
+    """Fit and judge every detector on every problem of every seed, one result at a time."""
+    for seed in seeds:
+        for problem in problems(seed):
+            for name, make in detectors.items():
+                yield _judged(problem, name, make, seed)
+
+
+def _judged(problem: AnomalyProblem, name: str, make: MakeDetector, seed: int) -> Judgement:
+    points = np.concatenate([problem.inside, problem.outside])
+    detector = make(seed)
+    start = time.perf_counter()
+    detector.fit(problem.train)
+    fitted = time.perf_counter()
+    scores = np.asarray(detector.score_samples(points))
+    times = (fitted - start, time.perf_counter() - fitted)
+    try:
+        found = detection(*np.split(scores, [len(problem.inside)]))
+    except ValueError as error:
+        raise ValueError(f"{name} on {problem.name}, seed {seed}: {error}") from error
+    return Judgement(problem.name, problem.family, name, seed, found.auroc, found.aupr_ood, *times)
+
+
+def judgement_rows(results: Iterable[Judgement]) -> list[dict[str, Any]]:
+    """For JSON."""
+    return [asdict(result) for result in results]
+
+
+def by_family(results: Sequence[Judgement], figure: str = "auroc") -> dict[str, dict[str, float]]:
+    """For every family, each detector's mean ``figure`` over its problems and the seeds."""
+    names = list(dict.fromkeys(r.detector for r in results))
+    values: dict[str, dict[str, list[float]]] = {}
+    for r in results:
+        found = values.setdefault(r.family, {name: [] for name in names})
+        found[r.detector].append(getattr(r, figure))
+    for family, found in values.items():
+        if len({len(v) for v in found.values()}) > 1:
+            raise ValueError(f"{family}: some detectors have fewer results; finish the comparison")
+    return {f: {n: statistics.fmean(v) for n, v in found.items()} for f, found in values.items()}
+
+
+def mean_ranks(results: Sequence[Judgement]) -> dict[str, float]:
+    """Mean over families of the rank by AUROC, 1 for the best; equals share their mean rank."""
+    summary = list(by_family(results).values())
+    values = np.array([list(found.values()) for found in summary]).round(9)  # equal but for sums
+    above = (values[:, None, :] > values[:, :, None]).sum(2)
+    equal = (values[:, None, :] == values[:, :, None]).sum(2)
+    return dict(zip(summary[0], (above + (equal + 1) / 2).mean(0).tolist(), strict=True))
+
+
+def comparison_table(results: Sequence[Judgement]) -> "Table":
+    """For a terminal: AUROC in per cent, mean ranks and seconds."""
+    from rich.table import Column, Table
+
+    names = [Column(name, justify="right") for name in mean_ranks(results)]
+    result = Table("problem", *names, title="AUROC, per cent")
+    for line in _lines(results, "auroc", "[bold]{}[/]"):
+        result.add_row(*line)
+    return result
+
+
+def comparison_markdown(results: Sequence[Judgement]) -> str:
+    """AUROC and average precision, a table each."""
+    text = "Per cent, mean over a family's problems and the seeds; the best in bold.\n"
+    names = list(mean_ranks(results))
+    for figure, title in (("auroc", "AUROC"), ("ap", "Average precision, anomalies positive")):
+        text += f"\n{title}\n\n| problem | {' | '.join(names)} |\n|---|{'---:|' * len(names)}\n"
+        text += "".join(f"| {' | '.join(line)} |\n" for line in _lines(results, figure, "**{}**"))
+    return text
+
+
+def _lines(results: Sequence[Judgement], figure: str, best: str) -> list[list[str]]:
+    lines = []
+    for family, found in by_family(results, figure).items():
+        cells, top = [f"{100 * v:.1f}" for v in found.values()], f"{100 * max(found.values()):.1f}"
+        lines.append([family, *(best.format(cell) if cell == top else cell for cell in cells)])
+    if figure == "auroc":
+        ranks = mean_ranks(results)
+        lines.append(["mean rank", *(f"{rank:.2f}" for rank in ranks.values())])
+        for what in ("fit", "score"):
+            seconds = dict.fromkeys(ranks, 0.0)
+            for r in results:
+                seconds[r.detector] += getattr(r, f"{what}_seconds")
+            lines.append([f"{what}, s in all", *(f"{s:.2g}" for s in seconds.values())])
+    return lines

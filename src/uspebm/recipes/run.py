@@ -1,0 +1,291 @@
+"""Training as everything above ``fit`` does it: resumable, logged, with snapshots.
+
+A run in a folder leaves ``run.json`` (recipe, seed, a fingerprint of the data), ``log.jsonl`` (a
+line per update), checkpoints, and ``snapshots/`` of raw and averaged weights. The same call goes on
+with an interrupted run, exactly, and finds a finished one; with other settings it is refused.
+"""
+
+import copy
+import math
+import warnings
+from collections.abc import Iterator
+from contextlib import closing, nullcontext
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..energies.gradient import check_energy
+from ..energies.kernel import TiltedEnergy
+from ..support.locks import only_writer
+from ..support.progress import console, shown
+from ..support.randomness import generator
+from ..training import (
+    DivergedError,
+    Record,
+    fit,
+    load_snapshot,
+    resume,
+    save,
+    save_snapshot,
+)
+from ..training.checkpoint import checkpoints, refuse_older, saved_along
+from ..training.run_log import log_rows, logged, rewind, whole_rows, write_rows
+from ..types import Proposal
+from .held_out import Curve, Judge, Look
+from .plain import as_plain, fingerprint
+from .recipe import Noisy, Recipe, begin
+from .rollback import Rollback
+from .signature import sign
+
+SECONDS_BETWEEN_CHECKPOINTS = 20.0
+KEPT_BESIDE = ".training"
+"""Ending of a folder named after the model it is for: such a run is called by its recipe."""
+LIKE = 1000
+"""Draws from a law, to see what its points are like."""
+
+
+def train(
+    recipe: Recipe, data: Tensor | Proposal, folder: Path | None, seed: int, show: bool = True
+) -> "Run":
+    """Train to the end; ``folder`` keeps the run, and without one nothing is kept.
+
+    Raises :class:`~uspebm.DivergedError` where energies run away, after the last good state was
+    saved. Where held-out points judge, the best weights so far are kept instead, with a warning.
+    """
+    run = Run(recipe, data, folder, seed, show)
+    try:
+        for _ in run:
+            pass
+    except DivergedError as error:
+        if run.judge is None:
+            raise
+        best = run.judge.best.update
+        warnings.warn(
+            f"training ended early, with what was best at update {best}: {error}", stacklevel=2
+        )
+    return run
+
+
+class Run:
+    """One training: iterate to train, then look at ``energy``, ``state``, ``history``."""
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        data: Tensor | Proposal,
+        folder: Path | None,
+        seed: int,
+        show: bool = True,
+    ) -> None:
+        """``data``: points ``(N, *event)``, or a law to draw from."""
+        self.recipe, self.seed, self.folder, self._show = recipe, seed, folder, show
+        law = None if isinstance(data, Tensor) else data
+        like = generator(seed, "like")
+        points = data if isinstance(data, Tensor) else data.sample(LIKE, like, torch.float32)
+        held_out = recipe.schedule.held_out
+        held = points[:0]
+        if held_out is not None:
+            points, held = held_out.split(points, seed)
+        self._whole = recipe.energy.build(points, seed)
+        module, self.phase = recipe.given(self._whole, points)
+        check_energy(module, points)
+        self._data: Tensor | Proposal = law or points
+        if recipe.noise:
+            self._data = Noisy(points, recipe.noise, self.phase.domain)
+        self._batch_size = min(recipe.schedule.batch_size, len(points))
+        few = held_out is not None and len(points) < held_out.fewest
+        self._updates = 0 if few else recipe.schedule.updates
+        self.judge: Judge | None = None
+        if held_out is not None and isinstance(self._whole, TiltedEnergy):
+            self.judge = Judge(held_out, self._whole.reference, held, seed)
+            self._best = copy.deepcopy(self._whole.network.state_dict())
+        self.state = begin(recipe.schedule, module, self.phase, seed)
+        if recipe.start is not None:
+            self.state.negative = recipe.start.state(self.phase, points, seed)  # type: ignore[arg-type]
+        if folder is not None:
+            self._claim(folder, data)
+
+    @property
+    def name(self) -> str:
+        """As messages call it."""
+        own = self.folder is None or self.folder.suffix == KEPT_BESIDE
+        return self.recipe.name if own or self.folder is None else self.folder.name
+
+    @property
+    def done(self) -> bool:
+        """Whether there is nothing left to train."""
+        return self.state.step >= self._updates or self._judged()
+
+    def _judged(self) -> bool:
+        return self.judge is not None and self.judge.done
+
+    @property
+    def energy(self) -> nn.Module:
+        """With the weights that count: those best on held-out points, or else averaged ones."""
+        average = self.state.average.module
+        if self.judge is None and self.state.module is self._whole:
+            return average
+        tilted = self._whole
+        assert isinstance(tilted, TiltedEnergy)  # the one kind of which a part may be trained
+        tilted = copy.deepcopy(tilted)
+        tilted.network.load_state_dict(average.state_dict() if self.judge is None else self._best)
+        tilted.strength.fill_(float(self.judge is None or self.judge.best.update > 0))
+        return tilted.eval()
+
+    @property
+    def curve(self) -> Curve:
+        """Looks at the held-out points; none where none were held out."""
+        looks = [] if self.judge is None else self.judge.curve
+        return [look for look in looks if not math.isnan(look.log_likelihood)]
+
+    @property
+    def history(self) -> list[dict[str, Any]]:
+        """The record of every update."""
+        return [] if self.folder is None else log_rows(self._log)
+
+    @property
+    def seconds(self) -> float:
+        """What the updates took in all, those before an interruption included."""
+        return sum(float(row["seconds"]) for row in self.history)
+
+    @property
+    def _log(self) -> Path:
+        assert self.folder is not None
+        return self.folder / "log.jsonl"
+
+    def snapshots(self, weights: str = "averaged") -> dict[int, Path]:
+        """Where the ``averaged`` or the ``raw`` weights are, by the update they are of."""
+        found = sorted(self._snapshot_folder().glob(f"{weights}-*.safetensors"))
+        return {int(path.stem.rpartition("-")[2]): path for path in found}
+
+    def __iter__(self) -> Iterator[Record]:
+        if self.folder is None or self.done:
+            yield from self._train_on()
+            return
+        with only_writer(self.folder):
+            # Others may have been there since this was made.
+            refuse_older(self.state, self.folder)
+            sign(self.folder, self._settings)
+            yield from self._train_on()
+
+    def _train_on(self) -> Iterator[Record]:
+        """Train to the end, or to a divergence that nothing helps against."""
+        record = None if self.folder is None else self.folder / "rollbacks.jsonl"
+        rollback = Rollback(self.recipe.schedule.rollbacks, record)
+        while not self.done:
+            rollback.note(self.state)
+            try:
+                for one in self._train():
+                    rollback.note(self.state)
+                    yield one
+                return
+            except DivergedError:
+                said = rollback.back(self.state)
+                if said is None:
+                    raise
+                if self.folder is not None:
+                    save(self.state, self.folder)
+                console.print(f"{self.name}: {said}", markup=False, soft_wrap=True)
+
+    def _train(self) -> Iterator[Record]:
+        """Train to the end, or to a divergence."""
+        state = self.state
+        records: Iterator[Record] = fit(
+            state,
+            self.phase,
+            self._data,
+            batch_size=self._batch_size,
+            steps=self._updates,
+            objective=self.recipe.objective,
+        )
+        # What there is to say of an update is on disk before its checkpoint is: a kill in between
+        # makes the update again, and loses none of it.
+        if self.folder is None:
+            records = self._looked_at(records)
+        else:
+            rewind(self._log, state.step)
+            noted = self._looked_at(logged(records, self._log))
+            records = saved_along(noted, state, self.folder, SECONDS_BETWEEN_CHECKPOINTS)
+        # Closed at once when something around it stops, and not when memory is next tidied up:
+        # closing is what saves.
+        with closing(records):  # type: ignore[type-var]
+            seen = records
+            if self._show:
+                seen = shown(seen, self._updates, self.name, self._figures, done=state.step)
+            for record in seen:
+                yield record
+                if self._judged():
+                    return
+
+    def _looked_at(self, records: Iterator[Record]) -> Iterator[Record]:
+        for record in records:
+            self._look(record.step)
+            self._snapshot()
+            yield record
+
+    def _figures(self, record: Record) -> str:
+        if self.judge is None:
+            return record.summary()
+        last, best = self.judge.curve[-1].log_likelihood, self.judge.best.log_likelihood
+        return f"held-out log-likelihood {last:.3f}, best {best:.3f}"
+
+    def _look(self, step: int) -> None:
+        if self.judge is None or self.recipe.schedule.held_out is None:
+            return
+        if step % self.recipe.schedule.held_out.every and step < self._updates:
+            return
+        average = self.state.average.module.eval()
+        network = average.network if isinstance(average, TiltedEnergy) else average
+        if self.judge.look(step, network):
+            self._best = copy.deepcopy(network.state_dict())
+            if self.folder is not None:
+                save_snapshot(network, self.folder / "best.safetensors", what=f"update {step}")
+        if self.folder is not None:
+            looks = (look._asdict() for look in self.judge.curve)
+            write_rows(self.folder / "curve.jsonl", looks)
+
+    def _snapshot(self) -> None:
+        step = self.state.step
+        if self.folder is None or not self.recipe.schedule.has_snapshot(step):
+            return
+        kinds = {"raw": self.state.module, "averaged": self.state.average.module}
+        for weights, module in kinds.items():
+            path = self._snapshot_folder() / f"{weights}-{step:06}.safetensors"
+            if not path.exists():
+                save_snapshot(module, path, what=f"{weights} weights after update {step}")
+
+    def _snapshot_folder(self) -> Path:
+        if self.folder is None:
+            raise ValueError(f"{self.name} has no folder, and so no snapshots")
+        return self.folder / "snapshots"
+
+    def _claim(self, folder: Path, data: Tensor | Proposal) -> None:
+        """Begin in ``folder``, or go on with the run of the same settings that is there."""
+        self._settings = {
+            "recipe": as_plain(self.recipe),
+            "seed": self.seed,
+            "data": fingerprint(data) if isinstance(data, Tensor) else repr(data),
+        }
+        # A run that somebody else is making may be looked at, once it can be told whose it is.
+        with nullcontext() if checkpoints(folder) else only_writer(folder):
+            sign(folder, self._settings)
+        if not resume(self.state, folder):
+            return
+        if self.judge is not None:
+            self._resume_judge(folder)
+        self._snapshot()  # in case that the run was stopped between an update and this
+        if self._show:
+            how = "found, at" if self.done else "resuming at"
+            console.print(f"{self.name}: {how} update {self.state.step}")
+
+    def _resume_judge(self, folder: Path) -> None:
+        assert self.judge is not None
+        assert isinstance(self._whole, TiltedEnergy)
+        curve = [Look(**row) for row in whole_rows(folder / "curve.jsonl")]
+        self.judge.resume(curve, self.state.step)
+        if self.judge.best.update:
+            network = copy.deepcopy(self._whole.network)
+            load_snapshot(network, folder / "best.safetensors")
+            self._best = network.state_dict()

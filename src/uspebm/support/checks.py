@@ -1,0 +1,24 @@
+"""Checks of settings: a message names the setting and its value."""
+
+import math
+
+
+def positive(**settings: object) -> None:
+    """Every setting is a finite number above zero."""
+    for name, value in settings.items():
+        if not isinstance(value, int | float) or not (math.isfinite(value) and value > 0):
+            raise ValueError(f"{name}={value} must be a positive number")
+
+
+def at_least(bound: int, **settings: object) -> None:
+    """Every setting is a whole number not below ``bound``."""
+    for name, value in settings.items():
+        if not isinstance(value, int) or value < bound:
+            raise ValueError(f"{name}={value} must be a whole number, at least {bound}")
+
+
+def one_of(choices: tuple[str, ...], **settings: object) -> None:
+    """Every setting is one of these words."""
+    for name, value in settings.items():
+        if value not in choices:
+            raise ValueError(f"{name}={value!r} must be one of {', '.join(map(repr, choices))}")

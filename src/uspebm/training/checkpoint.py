@@ -1,0 +1,268 @@
+"""Saving and resuming, exactly.
+
+A *checkpoint* holds all of a :class:`~uspebm.TrainState`, particles included; the last two are
+kept. A *snapshot* (:mod:`.snapshot`) holds weights alone, small enough to keep many. Both carry a
+checksum, and neither can run code when it is loaded: checkpoints are read by torch's weights-only
+reader, snapshots are safetensors.
+"""
+
+import copy
+import io
+import signal
+import threading
+import time
+import warnings
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..support.files import whole_file
+from ..support.hidden import remove_unfinished
+from ..support.locks import only_writer
+from ..support.reading import one_line
+from .sealed import sealed, unsealed
+from .state import Record, TrainState
+
+CHECKPOINT_FORMAT = 2
+KEPT = 2
+PARTS = {
+    *("step", "seed", "engine", "kinds", "negative"),
+    *("module", "average", "optimizer", "scheduler"),
+}
+
+
+class CheckpointError(RuntimeError):
+    """A checkpoint is missing, damaged, or of another model."""
+
+
+def save(state: TrainState, folder: Path | str) -> Path:
+    """Write a checkpoint into ``folder`` and drop all but the last two."""
+    folder = Path(folder)
+    learned = state.learned()
+    content = {
+        **learned,
+        "format": CHECKPOINT_FORMAT,
+        "seed": state.seed,
+        "engine": state.engine,
+        "kinds": _kinds(state),
+        "optimizer": _plain(learned["optimizer"]),
+        "scheduler": _plain(learned["scheduler"]),
+        "negative": _fields(state.negative),
+    }
+    path = _path(folder, state.step)
+    written = io.BytesIO()
+    torch.save(content, written)
+    with whole_file(path) as file:
+        file.writelines(sealed(written.getbuffer()))
+    # Only now: until the new one is whole on disk, the old ones are what there is.
+    remove_unfinished(folder)
+    found = checkpoints(folder)
+    # A state can go back, after a divergence: what is ahead of it is what it went back from.
+    ahead = [p for p in found if p > path]
+    for old in [*found[: -KEPT - len(ahead)], *ahead] if ahead else found[:-KEPT]:
+        old.unlink()
+    return path
+
+
+def _kinds(state: TrainState) -> list[str]:
+    """Of what classes the parts are, to tell the checkpoint of another run."""
+    parts = (state.optimizer, state.scheduler, state.negative)
+    return [type(part).__name__ for part in parts]
+
+
+def _plain(value: Any) -> Any:
+    """``value`` without numpy's numbers, which the weights-only reader would refuse."""
+    if isinstance(value, dict):
+        return {k: _plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(_plain(v) for v in value)
+    if hasattr(value, "item") and not isinstance(value, Tensor):
+        return value.item()
+    return value
+
+
+def _path(folder: Path | str, step: int) -> Path:
+    return Path(folder) / f"step-{step:09d}.ckpt"
+
+
+def checkpoints(folder: Path | str) -> list[Path]:
+    """The checkpoints in ``folder``, oldest first."""
+    return sorted(Path(folder).glob("step-*.ckpt"))
+
+
+def resume(state: TrainState, folder: Path | str) -> bool:
+    """Put the newest sound checkpoint of ``folder`` into ``state``; False if there is none.
+
+    ``state`` is made as for a new run, with ``TrainState.start``. A damaged checkpoint is passed
+    over, with a warning, for the one before.
+    """
+    found = checkpoints(folder)
+    for path in reversed(found):
+        try:
+            content = _read(path)
+        except CheckpointError as error:
+            warnings.warn(f"{error}; trying the one before", stacklevel=2)
+            continue
+        _restore(state, content, path)
+        return True
+    if found:
+        raise CheckpointError(f"none of the {len(found)} checkpoints in {folder} can be read")
+    return False
+
+
+def load_checkpoint(state: TrainState, path: Path | str) -> None:
+    """Put one checkpoint into ``state``, which is made as for a new run."""
+    path = Path(path)
+    _restore(state, _read(path), path)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        written = unsealed(path.read_bytes())
+        content = torch.load(io.BytesIO(written), map_location="cpu", weights_only=True)
+    except FileNotFoundError:
+        raise CheckpointError(f"there is no checkpoint {path}") from None
+    except Exception as error:  # torch raises many kinds for a damaged file
+        # And advises, before it says what is wrong, to run what the file holds.
+        told = str(error).rpartition("WeightsUnpickler error:")[2]
+        reason = one_line(told) if told.strip() else type(error).__name__
+        raise CheckpointError(f"checkpoint {path} cannot be read: {reason}") from error
+    if not isinstance(content, dict) or "format" not in content:
+        raise CheckpointError(f"{path} is not a checkpoint of uspebm")
+    if content["format"] != CHECKPOINT_FORMAT:
+        raise CheckpointError(
+            f"checkpoint {path} has format {content['format']}; this version reads "
+            f"{CHECKPOINT_FORMAT}"
+        )
+    if missing := PARTS - content.keys():
+        raise CheckpointError(f"checkpoint {path} lacks {', '.join(sorted(missing))}")
+    return content
+
+
+def _restore(state: TrainState, content: dict[str, Any], path: Path) -> None:
+    # Everything is compared before anything is changed: no half-restored state.
+    same_shapes(state.module.state_dict(), content["module"], f"{path}: weights")
+    same_shapes(state.average.state_dict(), content["average"], f"{path}: averaged weights")
+    for mine, saved in zip(_kinds(state), content["kinds"], strict=True):
+        if mine != saved:
+            raise CheckpointError(f"{path} was made with {saved}, the state given has {mine}")
+    same_shapes(_fields(state.negative), content["negative"], f"{path}: negative phase")
+    if state.seed != content["seed"]:
+        raise CheckpointError(f"{path} was made with seed={content['seed']}, not {state.seed}")
+    before = copy.deepcopy(state.learned())
+    try:
+        state.restore(content)
+    except (ValueError, KeyError) as error:  # groups of parameters that do not fit
+        state.restore(before)
+        raise CheckpointError(f"{path}: {error}") from error
+    device = next(state.module.parameters()).device
+    kind = type(state.negative)
+    state.negative = kind(**{k: v.to(device) for k, v in content["negative"].items()})
+    state.engine = content["engine"]
+
+
+def _fields(negative: tuple[Any, ...]) -> dict[str, Tensor]:
+    fields: dict[str, Tensor] = negative._asdict()  # type: ignore[attr-defined]
+    return fields
+
+
+def same_shapes(mine: dict[str, Tensor], saved: dict[str, Tensor], what: str) -> None:
+    """An error that names the first tensor that only one has, or has otherwise."""
+    for name in mine.keys() | saved.keys():
+        if name not in saved or name not in mine:
+            where = "checkpoint" if name in saved else "state"
+            raise CheckpointError(f"{what}: only the {where} has {name!r}")
+        a, b = mine[name], saved[name]
+        if a.shape != b.shape or a.dtype != b.dtype:
+            raise CheckpointError(
+                f"{what}: {name} is {tuple(b.shape)} of {b.dtype}, "
+                f"but the state given has {tuple(a.shape)} of {a.dtype}"
+            )
+
+
+def checkpointed(
+    records: Iterator[Record], state: TrainState, folder: Path | str, seconds: float = 60.0
+) -> Generator[Record, None, None]:
+    """Pass ``records`` on, saving ``state`` every so many seconds and whenever the loop ends.
+
+    It ends after the last record, on a ``break`` of the caller's, or on an error. Ctrl-C and a
+    termination signal wait for the update under way, save, and raise KeyboardInterrupt; a second
+    one does not wait, and leaves the last checkpoint. Until it ends nobody else trains in
+    ``folder``: they get a FolderInUseError.
+    """
+    with only_writer(Path(folder)):
+        refuse_older(state, folder)
+        yield from saved_along(records, state, folder, seconds)
+
+
+def refuse_older(state: TrainState, folder: Path | str) -> None:
+    """An error if ``folder`` has a checkpoint of a later step than ``state``'s."""
+    found = checkpoints(folder)
+    if found and found[-1] > _path(folder, state.step):
+        raise CheckpointError(
+            f"{found[-1]} is ahead of the state, which is at step {state.step}: "
+            "resume it, or choose another folder"
+        )
+
+
+def saved_along(
+    records: Iterator[Record], state: TrainState, folder: Path | str, seconds: float
+) -> Generator[Record, None, None]:
+    """What ``checkpointed`` does, for the only writer of ``folder``."""
+    saved_step, saved_at = -1, time.monotonic()
+
+    def keep() -> None:
+        nonlocal saved_step, saved_at
+        # In the midst of an update particles have moved and weights have not: such a state would
+        # lead elsewhere. The last checkpoint is what there is.
+        if state.step != saved_step and state.whole:
+            save(state, folder)
+        saved_step, saved_at = state.step, time.monotonic()
+
+    records = iter(records)
+    while True:
+        with _patient_interrupt() as interrupted:
+            try:
+                record = next(records, None)
+            except Exception:
+                keep()
+                raise
+            if record is None or interrupted.is_set() or time.monotonic() - saved_at >= seconds:
+                keep()
+            stop = interrupted.is_set()
+        if record is not None:
+            try:
+                yield record
+            except GeneratorExit:
+                keep()
+                raise
+        if stop:
+            raise KeyboardInterrupt
+        if record is None:
+            return
+
+
+@contextmanager
+def _patient_interrupt() -> Iterator[threading.Event]:
+    """An event that the first interrupt sets; the second one interrupts as usual."""
+    interrupted = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield interrupted  # only the main thread receives signals
+        return
+
+    def note(signum: int, frame: FrameType | None) -> None:
+        if interrupted.is_set():
+            raise KeyboardInterrupt
+        interrupted.set()
+
+    before = {s: signal.signal(s, note) for s in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield interrupted
+    finally:
+        for signum, handler in before.items():
+            signal.signal(signum, handler)

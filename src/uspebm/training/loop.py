@@ -1,0 +1,164 @@
+"""One trainer for every negative phase.
+
+``fit`` yields a record per update and the caller decides what to do with it: progress bars, logs,
+checkpoints and early stopping are ordinary code around ``for record in fit(...)``.
+"""
+
+import copy
+import math
+import time
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..objective import LIKELIHOOD, Objective, effective_sample_size, node_term
+from ..support.checks import at_least, positive
+from ..support.randomness import generator, global_seed
+from ..types import NegativePhase, NonFiniteError, Proposal, Workspace
+from .data import Data, as_points, check_points
+from .engine import available, choose_engine, energy_on, workspace_on
+from .health import Health
+from .state import DivergedError, Record, TrainState
+
+RUNAWAY = 1e5
+"""Data's and nodes' mean energies differ by the order of one. A model where they differ by more
+than this does not come back, but it may take all updates to become infinite."""
+
+
+def fit(
+    state: TrainState,
+    phase: NegativePhase[Any],
+    data: Data,
+    *,
+    batch_size: int,
+    steps: int,
+    objective: Objective = LIKELIHOOD,
+) -> Iterator[Record]:
+    """Advance ``state`` until it has made ``steps`` updates; yield a record after each.
+
+    Arguments:
+        state: Changed in place, whole after every record. After a divergence its weights are the
+            ones from before the update that led to it; particles stay where they are.
+        phase: Produces the nodes.
+        data: All training points ``(N, *event)``, a tensor, an array, or a map-style ``Dataset``
+            of points or (point, label), which is read once into memory. They are shown in epochs
+            whose order follows from the seed, whole batches only. Or a law to draw from, such as a
+            mixture.
+        batch_size: Data points per update.
+        steps: Updates in all, those made before a resumption included.
+        objective: What is learned: how the data's energies enter the loss.
+    """
+    at_least(1, batch_size=batch_size)
+    at_least(0, steps=steps)
+    if state.clip_norm is not None:
+        positive(clip_norm=state.clip_norm)
+    points = as_points(data, state.seed)
+    check_points(points, phase.domain, batch_size, next(state.module.parameters()))
+    if state.engine is None:
+        state.engine = choose_engine(state.module, phase, steps)
+    else:
+        state.engine = available(state.engine, state.module, phase)
+    source = Batches(points, batch_size)
+    workspace = workspace_on(state.engine)
+    health = Health()
+    good = None
+    while state.step < steps:
+        # An optimiser step can ruin the weights in a way that only the next update reveals.
+        before = copy.deepcopy(state.learned())
+        try:
+            record = _update(state, phase, source, objective, workspace)
+        except DivergedError:
+            state.restore(good or before)
+            state.whole = True
+            raise
+        good = before
+        for trouble in health.look(record):
+            warnings.warn(trouble, stacklevel=2)
+        yield record
+
+
+def _update(
+    state: TrainState,
+    phase: NegativePhase[Any],
+    source: "Batches",
+    objective: Objective,
+    workspace: Workspace,
+) -> Record:
+    started = time.perf_counter()
+    state.whole = False
+    module, weight = state.module, next(state.module.parameters())
+    engine = state.engine or "torch"
+    draws = generator(state.seed, "negative", state.step, device=weight.device)
+    # Modules that draw, such as dropout, do so from the global generator.
+    with global_seed(generator(state.seed, "module", state.step).initial_seed()):
+        energy = energy_on(engine, module)
+        try:
+            nodes, state.negative, info = phase.step(energy, state.negative, draws, workspace)
+        except NonFiniteError as error:
+            raise DivergedError(f"update {state.step + 1}: {error}", state) from error
+        data_energy = energy(source.batch(state, weight))
+        data_term = objective.data_term(data_energy)
+        node_energy = node_term(energy(nodes.x), nodes.log_weight)
+        loss = data_term - node_energy
+        module.zero_grad(set_to_none=True)
+        loss.backward()
+    norm = nn.utils.clip_grad_norm_(
+        module.parameters(), math.inf if state.clip_norm is None else state.clip_norm
+    ).item()
+    ess = effective_sample_size(nodes.log_weight)
+    gap = data_energy.mean().item() - node_energy.item()
+    if problem := _problem(loss.item(), norm, gap):  # looked at before the optimiser acts
+        nodes_left = f"effective sample size {ess:.1f} of {len(nodes.x)}"
+        advice = "try a smaller learning rate, or set state.clip_norm"
+        raise DivergedError(f"update {state.step + 1}: {problem}, {nodes_left}; {advice}", state)
+    state.optimizer.step()
+    if state.scheduler is not None:
+        state.scheduler.step()
+    state.average.update_parameters(module)
+    state.step += 1
+    state.whole = True
+    return Record(
+        step=state.step,
+        loss=loss.item(),
+        data_term=data_term.item(),
+        gradient_norm=norm,
+        ess=ess,
+        nodes=len(nodes.x),
+        data_energy=data_energy.mean().item(),
+        node_energy=node_energy.item(),
+        seconds=time.perf_counter() - started,
+        engine=engine,
+        info=info,
+    )
+
+
+def _problem(loss: float, norm: float, gap: float) -> str | None:
+    """What is wrong with an update, if anything."""
+    if not (math.isfinite(loss) and math.isfinite(norm)):
+        return f"loss {loss:g}, gradient norm {norm:g}"
+    if abs(gap) > RUNAWAY:
+        return f"data's and nodes' energies are {gap:.2g} apart, and run away"
+    return None
+
+
+@dataclass(frozen=True)
+class Batches:
+    """Where the data of every update come from, ``size`` at a time."""
+
+    data: Tensor | Proposal
+    size: int
+
+    def batch(self, state: TrainState, like: Tensor) -> Tensor:
+        """The data of this update: a function of (seed, step), so that resuming is exact."""
+        if not isinstance(self.data, Tensor):
+            draws = generator(state.seed, "data", state.step, device=like.device)
+            return self.data.sample(self.size, draws, like.dtype)
+        per_epoch = len(self.data) // self.size
+        epoch, position = divmod(state.step, per_epoch)
+        order = torch.randperm(len(self.data), generator=generator(state.seed, "epoch", epoch))
+        chosen = order[position * self.size : (position + 1) * self.size]
+        return self.data[chosen.to(self.data.device)].to(like)

@@ -1,0 +1,31 @@
+"""The table of OOD detection: what its cells say, and what must not vanish from it."""
+
+from uspebm.evaluation.metrics import Detection
+from uspebm.experiments import ood_table
+from uspebm.experiments.image_problem import FASHION_MNIST, MNIST
+from uspebm.experiments.ood_table import OODTable
+
+
+def test_a_cell_is_the_mean_over_seeds_in_per_cent() -> None:
+    found = [Detection(0.01, 0.9, 0.9, 0.9), Detection(0.03, 0.9, 0.9, 0.9)]
+    assert ood_table._cell(found, "fpr95") == "2.00 ± 1.41"
+    assert ood_table._cell(found[:1], "fpr95") == "1.00"
+
+
+def test_a_method_that_always_diverges_does_not_vanish() -> None:
+    table = OODTable(FASHION_MNIST, {}, {"SRLMC": [0, 1]})
+    text = table.markdown(images=10)
+    lost = "| SRLMC | all diverged | – | – | – | – | – |"
+    assert text.count(lost) == len(ood_table.FIGURE_TITLES)
+    assert table.terminal().row_count == 3  # and two of the paper
+
+
+def test_the_papers_figures_stand_where_it_has_some() -> None:
+    row = {name: [Detection(0.01, 0.9, 0.8, 0.7)] for name in MNIST.ood}
+    text = OODTable(MNIST, {"ours": row}, {}).markdown(images=10)
+    assert "paper" not in text
+    assert "test images of MNIST" in text
+    assert "| method | seeds | Fashion-MNIST | KMNIST |" in text
+    assert text.count("| ours | 1 | ") == 4
+    text = OODTable(FASHION_MNIST, {}, {}).markdown(images=10)
+    assert text.count("| PS-USP (paper) | 3 |") == 3  # it has no AUROC
