@@ -1,0 +1,4 @@
+"""The long form of the tests: kills, full disks, two writers, threads, bit flips, fuzzed inputs.
+
+Not part of ``pytest``: ``python -m tests.soak --help`` tells how to run it, whole or in parts.
+"""
