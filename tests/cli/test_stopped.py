@@ -174,7 +174,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
 def test_ctrl_c_is_130_and_the_same_command_goes_on(models: Path, tmp_path: Path) -> None:
     data = str(models / "x.csv")
     command = [sys.executable, "-m", "uspebm", "fit", data, "--recipe", "tables-ps-usp"]
-    command += ["--max-updates", "60", "--out"]
+    command += ["--max-updates", "30", "--out"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     out = tmp_path / "model"
     with subprocess.Popen(
@@ -183,7 +183,7 @@ def test_ctrl_c_is_130_and_the_same_command_goes_on(models: Path, tmp_path: Path
     ) as child:  # fmt: skip
         assert child.stdout is not None
         assert child.stderr is not None
-        assert child.stdout.readline().startswith("tables-ps-usp 1/60")
+        assert child.stdout.readline().startswith("tables-ps-usp 1/30")
         child.send_signal(signal.SIGINT)
         said, error = child.stdout.read(), child.stderr.read()
     assert child.returncode == 130
