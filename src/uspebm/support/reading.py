@@ -52,10 +52,11 @@ def read_at_most(path: Path, limit: int, error: type[UnreadableError] = Unreadab
 
 
 def refuse_bomb(
-    path: Path, packed: int, unpacked: int, freely: int = FREELY, times: int = PACKED
+    path: Path, packed: int, unpacked: int, freely: int | None = None, times: int | None = None
 ) -> None:
     """An error where ``packed`` bytes would become ``unpacked`` ones, out of all proportion."""
-    if unpacked > max(freely, times * packed):
+    times = PACKED if times is None else times
+    if unpacked > max(FREELY if freely is None else freely, times * packed):
         raise UnreadableError(
             f"{path} unpacks to {unpacked / 2**20:,.0f} MiB or more, over {times} times its size: "
             "if that is right, unpack it first, or give it as .npy"
