@@ -60,6 +60,16 @@ SETTINGS = {
     "too small": ("max-updates = -1", "max-updates: -1 must be a whole number, at least 0"),
     "no share": ("calibration = 1.5", "calibration: 1.5 must lie between 0 and 1"),
     "not TOML": ("seed 3", "is no TOML file"),
+    "dots": ("a" + ".a" * 30_000 + " = 1", "has more than 2,000 dots, which no setting needs"),
+    "some dots": ("seed" + ".a" * 1900 + " = 1", "seed = {'a': {'a': {'a': "),
+    "brackets": ("seed = " + "[" * 30_000, "is no TOML file of settings: maximum recursion"),
+    "tables": ("seed = " + "{a = " * 10_000, "is no TOML file of settings: maximum recursion"),
+    "digits": ("seed = " + "1" * 5000, "is no TOML file of settings: Exceeds the limit"),
+    "digits in hexadecimal": ("seed = 0x" + "f" * 5000, "is no TOML file of settings: Exceeds"),
+    "a long name": ("'" + "a" * 9000 + "' = 1", "'aaaaaaaaaaaa...aaaaaaaaaaaaa' is no setting"),
+    "a long text": ("seed = '" + "a" * 9000 + "'", "seed = 'aaaaaaaaaaaa...aaaaaaaaaaaaa' should"),
+    "a name of two lines": (r'"a\nb" = 1', r"'a\nb' is no setting"),
+    "a megabyte": ("seed = 3\n" + "#" * 2**20, "is larger than 65,536 bytes"),
 }
 
 

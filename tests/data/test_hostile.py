@@ -133,14 +133,14 @@ def test_a_picture_is_not_what_its_name_says(tmp_path: Path) -> None:
     refused(tmp_path, "x.png is no whole image: cannot identify image file")
 
 
-def tiff(tags: dict[int, int], pixels: bytes = bytes(100)) -> bytes:
-    """With as many strips as it says, all at the end."""
+def tiff(tags: dict[int, int], following: int = 0) -> bytes:
+    """With as many strips as it says; the ``following`` image is at that place."""
     entries = b"".join(
         struct.pack("<HHII", tag, 4, value if tag == 273 else 1, 10 if tag == 273 else value)
         for tag, value in tags.items()
     )
     header = b"II*\0" + struct.pack("<IH", 8, len(tags))
-    return header + entries + struct.pack("<I", 0) + pixels
+    return header + entries + struct.pack("<I", following) + bytes(100)
 
 
 PLAIN = {256: 10, 257: 10, 258: 8, 259: 1, 262: 1, 277: 1, 278: 10, 279: 100}
@@ -152,8 +152,9 @@ PLAIN = {256: 10, 257: 10, 258: 8, 259: 1, 262: 1, 277: 1, 278: 10, 279: 100}
         (tiff({**PLAIN, 273: 200_000}), "x.tif is in more than 100,000 pieces: save it anew"),
         (tiff({**PLAIN, 322: 90_000, 323: 90_000, 324: 9}), "x.tif has 8,100,000,000 pixels"),
         (tiff({258: 8, 259: 1, 262: 1}), "x.tif is no whole image: "),
+        (tiff({**PLAIN, 273: 1}, following=150), "x.tif holds several images"),
     ],
-    ids=["strips", "a tile", "no width"],
+    ids=["strips", "a tile", "no width", "a second one without"],
 )
 def test_tiff_files_that_are_refused(tmp_path: Path, content: bytes, message: str) -> None:
     (tmp_path / "x.tif").write_bytes(content)

@@ -253,13 +253,20 @@ def _rebuilt(
     if not math.isfinite(detector.offset_):
         raise ValueError("the threshold is no finite number")
     detector.curve_ = [Look(int(update), float(value)) for update, value in about["curve"]]
-    detector.dropped_columns_ = tuple(about["dropped_columns"])
+    detector.dropped_columns_ = _names(about["dropped_columns"])
     detector.resized_ = bool(about.get("resized", False))  # older models never were
-    if (names := about["columns"]) is not None:
-        if len(names) != event[0] or not all(isinstance(name, str) for name in names):
-            raise ValueError(f"columns are no names of {event[0]} columns")
+    if about["columns"] is not None:
+        names = _names(about["columns"])
+        if len(names) != event[0]:
+            raise ValueError(f"there are {len(names)} names of {event[0]} columns")
         detector.feature_names_in_ = np.array(names, dtype=object)
     return detector
+
+
+def _names(plain: Any) -> tuple[str, ...]:
+    if not isinstance(plain, list) or not all(isinstance(name, str) for name in plain):
+        raise ValueError("columns have names, in a list")
+    return tuple(plain)
 
 
 def _recipe(plain: Any) -> Any:

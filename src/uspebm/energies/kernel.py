@@ -112,13 +112,16 @@ class TiltedEnergy(nn.Module):
         return value, torch.exp(log_weight - value).std().item() / math.sqrt(draws)
 
 
-def affordable(count: int, points: Tensor, numbers: int = MOST_NUMBERS) -> int:
+def affordable(count: int, points: Tensor, numbers: int | None = None) -> int:
     """``count``, or as many points like ``points`` as have so many ``numbers``; one at least.
+
+    Left out: :data:`MOST_NUMBERS`.
 
     >>> affordable(2000, torch.empty(3, 100)), affordable(2000, torch.empty(1, 1_000_000))
     (2000, 20)
     """
-    return max(1, min(count, numbers // math.prod(points.shape[1:])))
+    most = MOST_NUMBERS if numbers is None else numbers
+    return max(1, min(count, most // math.prod(points.shape[1:])))
 
 
 def log_mean_exp(values: Tensor) -> float:
