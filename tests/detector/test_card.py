@@ -121,9 +121,12 @@ def test_the_verdict_on_a_reference_alone_says_why() -> None:
 
 def test_the_verdict_on_images() -> None:
     orders = "whose energies are the scores; they order points and are no densities"
-    assert load("fashion-mnist").verdict() == f"recipe images: a network (Conv) {orders}"
+    assert load("fashion-mnist").verdict() == f"recipe images-energy: a network (Conv) {orders}"
     assert load("fashion-mnist-srlmc").verdict() == f"recipe SRLMC: a network (Conv) {orders}"
-    pixels = "recipe pixels: the kernel density alone, no network is kept (none was trained)"
+    pixels = (
+        "recipe pixels: scores are distances to 32 images of the data in pixels, and no network is "
+        "trained; they order images and are no densities"
+    )
     assert made_of_few_images().verdict() == pixels
 
 

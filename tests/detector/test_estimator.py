@@ -123,7 +123,7 @@ def test_the_other_methods_give_finite_scores(name: RecipeName) -> None:
 
 
 def test_data_call_for_their_recipe() -> None:
-    many = np.random.default_rng(0).integers(0, 256, (2500, 8, 8), dtype=np.uint8)
+    many = np.random.default_rng(0).integers(0, 256, (700, 16, 16), dtype=np.uint8)
     for points, name in ((X, "tables"), (IMAGES, "pixels"), (many, "images")):
         found = reference_only("auto").fit(points)
         assert found.recipe_ is not None

@@ -17,7 +17,7 @@ from uspebm.energies.rules import ConvRule
 from uspebm.experiments.image_problem import FASHION_MNIST, ImageProblem
 from uspebm.recipes.images import crowded_recipe, image_recipe
 
-FROZEN = crowded_recipe((1, 28, 28), 10.0, 10_000)
+FROZEN = replace(crowded_recipe((1, 28, 28), 10.0, 10_000), name="images-energy")
 """What the models of Table 1 were trained by."""
 
 

@@ -7,8 +7,9 @@ import torch
 
 from tests.recipes.common import small_images
 from uspebm import Leveled, Recipe, train
+from uspebm.energies.features import FeatureEnergy, Pixels
 from uspebm.negative import CrowdedUSP
-from uspebm.recipes.images import CROWDING, crowded_recipe, image_recipe
+from uspebm.recipes.images import CROWDING, crowded_recipe, image_recipe, pixel_recipe
 from uspebm.recipes.named import RECIPE_NAMES, name_for, recipe_named
 from uspebm.support.randomness import generator
 
@@ -73,10 +74,23 @@ def test_images_that_are_all_alike_are_refused() -> None:
 
 def test_data_call_for_a_recipe() -> None:
     assert name_for(torch.zeros(5000, 784)) == "tables"
-    assert name_for(torch.zeros(2000, 1, 8, 8)) == "images"
-    assert name_for(torch.zeros(1999, 1, 8, 8)) == "pixels"
-    assert name_for(torch.zeros(2000, 2, 8, 8)) == "pixels"
-    assert name_for(torch.zeros(2000, 1, 7, 8)) == "pixels"
+    assert name_for(torch.zeros(500, 1, 16, 16)) == "images"
+    assert name_for(torch.zeros(499, 1, 16, 16)) == "pixels"
+    assert name_for(torch.zeros(500, 2, 16, 16)) == "pixels"
+    assert name_for(torch.zeros(500, 1, 15, 16)) == "pixels"
+    assert name_for(torch.zeros(500, 3, 16, 129)) == "pixels"
+
+
+def test_pixels_are_scored_by_their_neighbours_and_nothing_is_trained() -> None:
+    images = torch.rand(60, 1, 4, 4, generator=generator(0))
+    recipe = pixel_recipe()
+    trained = train(recipe, images, None, seed=0, show=False)
+    assert trained.state.step == 0
+    energy = recipe.scored_by(trained.energy, images, seed=0)
+    assert isinstance(energy, FeatureEnergy)
+    assert isinstance(energy.network, Pixels)
+    kept = {tuple(row) for row in energy.centres.tolist()}
+    assert kept == {tuple(row) for row in images.flatten(1).tolist()}
 
 
 @pytest.mark.parametrize("name", [name for name in RECIPE_NAMES if name != "auto"])

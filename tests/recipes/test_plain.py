@@ -12,9 +12,9 @@ from tests.recipes.test_run import CROWDED, RECIPE
 from uspebm import MLP, Gaussian, Recipe, Tempered
 from uspebm.energies.rules import GivenEnergy
 from uspebm.recipes import paper
-from uspebm.recipes.images import crowded_recipe
+from uspebm.recipes.images import crowded_recipe, pixel_recipe
 from uspebm.recipes.plain import OwnPartError, as_plain, fingerprint, from_plain
-from uspebm.recipes.tables import pixel_recipe, table_recipe
+from uspebm.recipes.tables import table_recipe
 
 RECIPES = {
     "images": crowded_recipe((3, 32, 32), 7.5, 3000),

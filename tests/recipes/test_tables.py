@@ -11,12 +11,12 @@ from torch import Tensor, nn
 
 from tests.recipes.common import mixture, small_table
 from uspebm import MLP, DivergedError, fit, train
-from uspebm.energies.kernel import KernelReference, TiltedEnergy, likeliest_bandwidth
+from uspebm.energies.kernel import TiltedEnergy, likeliest_bandwidth
 from uspebm.energies.rules import GivenEnergy
 from uspebm.objective import effective_sample_size
 from uspebm.recipes import Recipe, Schedule, held_out, run
 from uspebm.recipes.held_out import HeldOut
-from uspebm.recipes.tables import TiltedKernel, pixel_recipe, table_recipe
+from uspebm.recipes.tables import TiltedKernel, table_recipe
 from uspebm.support.randomness import generator
 
 TABLE = mixture(720)
@@ -195,15 +195,6 @@ def test_tilts_begin_at_zero_and_references_are_the_likeliest(event: tuple[int, 
     assert not energy.network(points).any()
     assert torch.equal(energy.reference.centres, points[:30].double())
     assert energy.reference.bandwidth.item() == likeliest_bandwidth(points[:30])[0]
-
-
-def test_pixels_are_the_kernel_density_alone() -> None:
-    images = torch.randn(60, 1, 4, 4, generator=generator(0))
-    trained = learned(pixel_recipe(), images)
-    energy = tilted(trained)
-    assert energy.strength == 0
-    torch.testing.assert_close(energy(images), KernelReference(
-        energy.reference.centres, energy.reference.bandwidth.item())(images))  # fmt: skip
 
 
 class Wrong(nn.Module):

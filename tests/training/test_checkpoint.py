@@ -146,6 +146,16 @@ def test_code_in_a_checkpoint_is_not_run(tmp_path: Path) -> None:
     assert not (tmp_path / "owned").exists()
 
 
+def test_what_a_foreign_checkpoint_says_of_itself_does_not_reach_the_terminal(
+    tmp_path: Path,
+) -> None:
+    path = save(start(), tmp_path)  # found by fuzzing
+    content = opened(path)
+    close({**content, "kinds": ["Adam", "Lambd\x00\x1b[2JR", "Particles"]}, path)
+    with pytest.raises(CheckpointError, match=r"was made with Lambd\?\?\[2JR, the state given"):
+        load_checkpoint(start(), path)
+
+
 @pytest.mark.parametrize(
     ("other", "message"),
     [

@@ -29,7 +29,10 @@ from .output import answering, files_skipped, print_json, refuse_inside, refuse_
 if TYPE_CHECKING:
     from ..detector.energy_detector import EnergyDetector
 
-RECIPES = ("auto", "tables", "tables-ps-usp", "tables-srlmc", "images", "pixels")
+RECIPES = (
+    *("auto", "tables", "tables-ps-usp", "tables-srlmc"),
+    *("images", "images-energy", "pixels"),
+)
 
 
 def add_fit(commands: Commands) -> None:

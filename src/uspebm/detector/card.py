@@ -6,6 +6,7 @@ from pathlib import Path
 
 from .. import __version__
 from ..data.points import described
+from ..energies.features import FeatureEnergy
 from ..energies.kernel import TiltedEnergy
 from ..evaluation.calibration import interval, threshold
 from ..recipes.held_out import Curve
@@ -52,6 +53,11 @@ def _data(detector: EnergyDetector, data: str | None) -> Iterator[str]:
     if detector.dropped_columns_:
         yield f"- Columns left out: {', '.join(map(repr, detector.dropped_columns_))}."
     energy = detector.scorer_.energy
+    if isinstance(energy, FeatureEnergy):
+        yield (
+            f"- The model holds the features, not the pixels, of {len(energy.centres):,} of the "
+            "images it was fitted to."
+        )
     if not isinstance(energy, TiltedEnergy):
         return
     reference = energy.reference
@@ -94,7 +100,7 @@ def _model(detector: EnergyDetector, curve: bool) -> Iterator[str]:
             f"like the data. Their common constant, log Z, has a standard error of "
             f"{detector.log_z_error_:.2g}."
         )
-    network = energy.network if isinstance(energy, TiltedEnergy) else energy
+    network = energy.network if isinstance(energy, TiltedEnergy | FeatureEnergy) else energy
     weights = sum(p.numel() for p in network.parameters())
     yield f"- Network: {type(network).__name__}, {weights:,} weights."
     if isinstance(energy, TiltedEnergy):

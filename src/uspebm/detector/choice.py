@@ -27,9 +27,9 @@ def units_and_recipe(
             "not kept with it: set recipe to that one, or to another"
         )
     name: Any = name_for(inside) if wanted == "auto" else wanted
-    if name == "images":
+    if name in ("images", "images-energy"):
         units = of_pixels(inside)
-        recipe = recipe_named("images", units(inside).float())
+        recipe = recipe_named(name, units(inside).float())
     else:
         recipe = name if isinstance(name, Recipe) else recipe_named(name, inside)
         units = _units(recipe, inside)
@@ -51,6 +51,8 @@ def budgeted(
     if minutes is None:
         return recipe
     begun = None if folder is None else recipe_in(folder)
-    if begun is not None and replace(begun, schedule=recipe.schedule) == recipe:
-        return begun
+    if begun is not None:
+        begun = replace(begun, score=recipe.score)
+        if replace(begun, schedule=recipe.schedule) == recipe:
+            return begun
     return within_minutes(recipe, points, minutes, seed)

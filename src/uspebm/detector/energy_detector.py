@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
+from ..energies.features import FeatureEnergy
 from ..energies.kernel import TiltedEnergy, affordable
 from ..evaluation import calibration as conformal
 from ..evaluation.metrics import Interval, intervals
@@ -24,7 +25,8 @@ from .choice import OWN, budgeted, units_and_recipe
 from .inputs import InputMixin
 from .scaling import Scaling, as_is
 from .scorer import Scorer, calibration_scores
-from .verdict import verdict_on
+from .verdict import verdict_on, verdict_on_images
+from .worth import Worth, held_back, scored
 
 Values = NDArray[np.float64]
 USUAL_RATE = 0.05
@@ -42,9 +44,10 @@ class EnergyDetector(InputMixin, OutlierMixin, BaseEstimator):  # type: ignore[m
 
     What is learned is a recipe's. Tables get a kernel density and what a network adds to it,
     :math:`E(x) = -\log r(x) + f_\theta(x)`: scores are then normalised log-densities. Images get a
-    convolutional energy by crowded PS-USP: scores are energies, which order images and are no
-    densities. A part of the data, used for nothing else, calibrates alarms: of points drawn like
-    the data, at most the stated share is called outliers, on average over such parts (see
+    convolutional network, trained by crowded PS-USP, and are scored by how far its features are
+    from the data's (:class:`~uspebm.energies.features.FeatureEnergy`): such scores order images and
+    are no densities. A part of the data, used for nothing else, calibrates alarms: of points drawn
+    like the data, at most the stated share is called outliers, on average over such parts (see
     :mod:`uspebm.evaluation.calibration`). Settings that were chosen by looking at the same data, as
     a grid search does, weaken that.
 
@@ -52,8 +55,8 @@ class EnergyDetector(InputMixin, OutlierMixin, BaseEstimator):  # type: ignore[m
 
     Arguments:
         recipe: How to train, a :class:`~uspebm.Recipe` or a name. ``"auto"``: ``"tables"`` for
-            tables; ``"images"`` for images, or ``"pixels"`` (a kernel density of pixels) for few
-            ones. A recipe of your own sees tables as they are, and images in [−1, 1].
+            tables; ``"images"`` for images, or ``"pixels"`` (neighbours in pixels) for few ones. A
+            recipe of your own sees tables as they are, and images in [−1, 1].
         max_updates: Instead of the recipe's own number; 0 trains no network.
         calibration: Share of the data kept for calibration.
         false_alarm_rate: Of :meth:`predict`. ``"auto"``: 5 %, or what the calibration points allow.
@@ -66,6 +69,7 @@ class EnergyDetector(InputMixin, OutlierMixin, BaseEstimator):  # type: ignore[m
         offset_: The score below which points are called outliers.
         calibration_scores_: In ascending order, lowered by what rounding may do to a score.
         curve_: Held-out log-likelihood over the updates, in scaled units, where there is one.
+        worth_: What the network of an image model finds, beside pixels; None where nobody looked.
         log_z_error_: Standard error of log Z; None where it is not known, and scores are energies.
         scorer_: The model, as a torch module.
         n_features_in_: Numbers in a point.
@@ -87,6 +91,7 @@ class EnergyDetector(InputMixin, OutlierMixin, BaseEstimator):  # type: ignore[m
     offset_: float
     calibration_scores_: Values
     curve_: Curve
+    worth_: Worth | None
     log_z_error_: float | None
     scorer_: Scorer
     dropped_columns_: tuple[str, ...]
@@ -131,18 +136,20 @@ class EnergyDetector(InputMixin, OutlierMixin, BaseEstimator):  # type: ignore[m
         inside, held_out = (x[part] for part in order.split([len(x) - kept, kept]))
         units, recipe = units_and_recipe(self.recipe, inside, self.max_updates)
         place, z = None if folder is None else Path(folder), units(inside).float()
+        z, held = held_back(recipe, z)
         recipe = budgeted(recipe, z, minutes, place, seed)
         run = train(recipe, z, place, seed, show=self.verbose)
+        energy, worth = scored(recipe, run.energy, z, held, seed)
         made = type(self).from_energy(
-            run.energy,
+            energy,
             # Channels last: narrow images, channels first, would be taken for something else.
             held_out if held_out.dim() == 2 else held_out.movedim(1, -1),
             scaling=units,
-            log_z=_log_z(run.energy, seed),
+            log_z=_log_z(energy, seed),
             of_bytes=self.of_bytes_,
             **self.get_params(deep=False),
         )
-        made.recipe_, made.seed_, made.curve_ = recipe, seed, run.curve
+        made.recipe_, made.seed_, made.curve_, made.worth_ = recipe, seed, run.curve, worth
         for name, value in vars(made).items():
             if name.endswith("_"):
                 setattr(self, name, value)
@@ -189,7 +196,7 @@ class EnergyDetector(InputMixin, OutlierMixin, BaseEstimator):  # type: ignore[m
         detector.offset_ = conformal.threshold(scores, detector._rate(len(scores)))
         detector.recipe_ = detector.recipe if isinstance(detector.recipe, Recipe) else None
         detector.seed_ = detector.random_state if isinstance(detector.random_state, int) else None
-        detector.curve_, detector.dropped_columns_ = [], ()
+        detector.curve_, detector.dropped_columns_, detector.worth_ = [], (), None
         return detector
 
     def score_samples(self, X: ArrayLike) -> Values:
@@ -246,6 +253,8 @@ class EnergyDetector(InputMixin, OutlierMixin, BaseEstimator):  # type: ignore[m
     def verdict(self) -> str:
         """One sentence: which recipe ran, what was kept of it, and what it was worth."""
         check_is_fitted(self)
+        if isinstance(self.scorer_.energy, FeatureEnergy):
+            return verdict_on_images(self.recipe_, self.scorer_.energy, self.worth_)
         return verdict_on(self.recipe_, self.scorer_.energy, self.curve_, self.log_z_error_)
 
     def _seed(self) -> int:

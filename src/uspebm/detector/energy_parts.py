@@ -6,12 +6,14 @@ import torch
 from torch import Tensor, nn
 
 from ..energies import MLP, Conv, Reconstruction
+from ..energies.features import FeatureEnergy, Pixels, features_of
 from ..energies.kernel import KernelReference, TiltedEnergy
 
-NETWORKS: dict[str, type[MLP | Conv | Reconstruction]] = {
+NETWORKS: dict[str, type[MLP | Conv | Reconstruction | Pixels]] = {
     "MLP": MLP,
     "Conv": Conv,
     "Reconstruction": Reconstruction,
+    "Pixels": Pixels,
 }
 STEEPEST = 1e6
 """A slope is below one, and beyond this no number for a network."""
@@ -20,6 +22,10 @@ OWN_ENERGY = {"kind": "own"}
 
 def parts_of(energy: nn.Module) -> dict[str, Any]:
     """By kind and settings; ``own`` for what is not the package's."""
+    if type(energy) is FeatureEnergy:
+        network = parts_of(energy.network)
+        over = {"kind": "FeatureEnergy", "neighbours": energy.neighbours, "network": network}
+        return network if network == OWN_ENERGY else over
     if type(energy) is TiltedEnergy:
         network = parts_of(energy.network)
         return network if network == OWN_ENERGY else {"kind": "TiltedEnergy", "network": network}
@@ -36,6 +42,9 @@ def energy_from(
 
     Whatever the parts say, no more is built than there are tensors for.
     """
+    if parts["kind"] == "FeatureEnergy":
+        network = _network(parts["network"], event_shape, tensors, "energy.network.")
+        return _over_features(network, event_shape, parts["neighbours"], tensors)
     if parts["kind"] != "TiltedEnergy":
         return _network(parts, event_shape, tensors, "energy.")
     centres = tensors["energy.reference.centres"]
@@ -43,6 +52,21 @@ def energy_from(
         raise ValueError(f"centres of shape {tuple(centres.shape)} are no points of {event_shape}")
     network = _network(parts["network"], event_shape, tensors, "energy.network.")
     return TiltedEnergy(network, KernelReference(centres, 1.0))
+
+
+def _over_features(
+    network: nn.Module, event_shape: tuple[int, ...], neighbours: int, tensors: dict[str, Tensor]
+) -> FeatureEnergy:
+    centres, scale = tensors["energy.centres"], tensors["energy.log_scale"]
+    frame = None
+    if "energy.turn" in tensors:
+        frame = tensors["energy.shift"], tensors["energy.turn"]
+    # Whatever its weights are, which are yet to be loaded, it has so many features.
+    seen = features_of(network, torch.zeros(1, *event_shape)).shape[1]
+    wanted = centres.shape[-1] if frame is None else len(frame[0])
+    if seen != wanted:
+        raise ValueError(f"the network has {seen} features, not {wanted}")
+    return FeatureEnergy(network, centres, scale, frame, neighbours)
 
 
 def _network(

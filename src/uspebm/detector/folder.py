@@ -30,6 +30,7 @@ from .choice import OWN
 from .energy_detector import EnergyDetector, KnownScores
 from .energy_parts import OWN_ENERGY, energy_from, parts_of
 from .scaling import Scaling
+from .worth import Worth
 
 FORMAT = 2
 WEIGHTS, ABOUT, CARD, CURVE = "weights.safetensors", "model.json", "README.md", "curve.png"
@@ -160,6 +161,7 @@ def _about(detector: EnergyDetector) -> dict[str, Any]:
         "log_z": None if error is None else [normaliser, _in_json(error)],
         "settings": settings,
         "offset": detector.offset_,
+        "worth": None if detector.worth_ is None else list(detector.worth_),
         "curve": [[look.update, _in_json(look.log_likelihood)] for look in detector.curve_],
     }
 
@@ -253,6 +255,8 @@ def _rebuilt(
     if not math.isfinite(detector.offset_):
         raise ValueError("the threshold is no finite number")
     detector.curve_ = [Look(int(update), float(value)) for update, value in about["curve"]]
+    if (worth := about.get("worth")) is not None:  # older models have none
+        detector.worth_ = Worth(*map(float, worth))
     detector.dropped_columns_ = _names(about["dropped_columns"])
     detector.resized_ = bool(about.get("resized", False))  # older models never were
     if about["columns"] is not None:

@@ -4,9 +4,11 @@ import math
 
 from torch import nn
 
+from ..energies.features import FeatureEnergy, Pixels
 from ..energies.kernel import TiltedEnergy
 from ..recipes import Recipe
 from ..recipes.held_out import Curve
+from .worth import Worth
 
 
 def verdict_on(
@@ -31,6 +33,26 @@ def verdict_on(
         f"{kept.log_likelihood - curve[0].log_likelihood:.3f} nats per held-out point over the "
         "kernel density alone"
     )
+
+
+def verdict_on_images(recipe: Recipe | None, energy: FeatureEnergy, worth: Worth | None) -> str:
+    """The same for energies over features."""
+    trained = "an energy trained elsewhere" if recipe is None else f"recipe {recipe.name}"
+    near = f"scores are distances to {len(energy.centres):,} images of the data"
+    if worth is None:
+        how = "in pixels, and no network is trained"
+        if not isinstance(energy.network, Pixels):
+            how = f"in the features of a network ({type(energy.network).__name__})"
+        return f"{trained}: {near} {how}; they order images and are no densities"
+    found = (
+        f"of held-back images that were changed, {worth.by_network:.0%} are found by the network "
+        f"at a false-alarm rate of 5%, {worth.by_pixels:.0%} by pixels alone"
+    )
+    updates = "" if recipe is None else f" after {recipe.schedule.updates} updates"
+    kept = "in pixels, the network is discarded"
+    if worth.kept:
+        kept = f"in the features of a network ({type(energy.network).__name__}), kept{updates}"
+    return f"{trained}: {near} {kept}; {found}"
 
 
 def known_looks(curve: Curve) -> Curve:

@@ -16,6 +16,9 @@ from torch import Tensor, nn
 
 from .shapes import expect_shape
 
+FINE_BLOCKS = 2
+"""Blocks of a convolutional energy whose filters are features by their means."""
+
 
 def _event_shape(shape: int | Sequence[int], name: str) -> tuple[int, ...]:
     event = (shape,) if isinstance(shape, int) else tuple(int(size) for size in shape)
@@ -142,3 +145,17 @@ class Conv(nn.Module):
         expect_shape(x, self.event_shape, "Conv")
         energy: Tensor = self.net(x).squeeze(1)
         return energy
+
+    def features(self, x: Tensor) -> Tensor:
+        """What is seen of images: ``(N, m)``.
+
+        The mean of every filter of the first two blocks, which know texture and contrast wherever
+        they are, and the layer before the last, which knows what is where.
+        """
+        expect_shape(x, self.event_shape, "Conv")
+        means: list[Tensor] = []
+        for module in list(self.net)[:-1]:
+            x = module(x)
+            if isinstance(module, nn.AvgPool2d) and len(means) < FINE_BLOCKS:
+                means.append(x.mean((2, 3)))
+        return torch.cat([*means, x], 1)

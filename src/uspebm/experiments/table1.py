@@ -32,7 +32,7 @@ from ..evaluation.metrics import Detection, fpr_at_tpr
 from ..negative import Langevin, Replay
 from ..objective import Likelihood
 from ..recipes import Recipe, Run, Schedule
-from ..recipes.images import crowded_recipe, image_recipe
+from ..recipes.images import crowded_recipe, energy_recipe
 from ..recipes.paper import EPOCHS_50, ps_usp_recipe, srlmc_recipe
 from ..recipes.plain import as_plain
 from ..support.files import whole_file
@@ -99,7 +99,7 @@ def _ps_usp(
 
 def _by_likelihood(images: Tensor) -> Recipe:
     """Ours by maximum likelihood, as the others are: what the leveled objective is for."""
-    return replace(image_recipe(images), objective=Likelihood())
+    return replace(energy_recipe(images), objective=Likelihood())
 
 
 _SMOKE = Schedule(updates=8, batch_size=10, snapshot_every=2)
@@ -130,7 +130,7 @@ PAPER = Table1Settings(
 FAST = Table1Settings(
     methods={
         "SRLMC": Method(partial(_srlmc, 2400)),
-        "crowded-PS-USP": Method(image_recipe),
+        "crowded-PS-USP": Method(energy_recipe),
         "crowded-PS-USP-mle": Method(_by_likelihood, most_seeds=1),
     }
 )

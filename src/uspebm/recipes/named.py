@@ -4,14 +4,18 @@ from typing import Literal, get_args
 
 from torch import Tensor
 
-from .images import SIDES, image_recipe
+from .images import SIDES, energy_recipe, image_recipe, pixel_recipe
 from .recipe import Recipe
-from .tables import pixel_recipe, table_recipe
+from .tables import table_recipe
 
-RecipeName = Literal["auto", "tables", "tables-ps-usp", "tables-srlmc", "images", "pixels"]
+RecipeName = Literal[
+    "auto", "tables", "tables-ps-usp", "tables-srlmc", "images", "images-energy", "pixels"
+]
 RECIPE_NAMES: tuple[RecipeName, ...] = get_args(RecipeName)
-ENOUGH_IMAGES = 2000
-"""From here on a network learns more from images than a kernel over pixels tells."""
+ENOUGH_IMAGES = 500
+"""From here on a network's features tell more than pixels do (LOG.md has the figures)."""
+LEAST_SIDE = 16
+"""Of images that a network learns more from than pixels tell: of 8 × 8 its poolings leave one."""
 
 
 def name_for(points: Tensor) -> RecipeName:
@@ -19,7 +23,7 @@ def name_for(points: Tensor) -> RecipeName:
     if points.dim() == 2:
         return "tables"
     channels, *sides = points.shape[1:]
-    fits = channels in (1, 3) and all(SIDES[0] <= side <= SIDES[1] for side in sides)
+    fits = channels in (1, 3) and all(LEAST_SIDE <= side <= SIDES[1] for side in sides)
     return "images" if fits and len(points) >= ENOUGH_IMAGES else "pixels"
 
 
@@ -27,6 +31,8 @@ def recipe_named(name: RecipeName, points: Tensor) -> Recipe:
     """The recipe of that name for ``points`` in its units; images' lie in [−1, 1]."""
     if name == "images":
         return image_recipe(points)
+    if name == "images-energy":
+        return energy_recipe(points)
     if name == "pixels":
         return pixel_recipe()
     methods: dict[str, Literal["importance", "ps-usp", "srlmc"]] = {

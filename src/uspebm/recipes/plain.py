@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from ..domains import Box
 from ..energies import Gaussian, GaussianMixture
+from ..energies.features import FeatureRule
 from ..energies.rules import ConvRule, MLPRule, ReconstructionRule
 from ..negative import (
     USP,
@@ -33,7 +34,7 @@ KNOWN: dict[str, Any] = {
     kind.__name__: kind
     for kind in (
         *(Recipe, Schedule, HeldOut, AtData),
-        *(MLPRule, ReconstructionRule, ConvRule, TiltedKernel),
+        *(MLPRule, ReconstructionRule, ConvRule, TiltedKernel, FeatureRule),
         *(Langevin, Replay, Importance, RiemannGrid, USP, PersistentUSP, CrowdedUSP),
         *(TiltDraws, TiltChains, TiltPartition),
         *(Likelihood, Leveled, Tempered),

@@ -13,6 +13,7 @@ from torch.optim import SGD, Adam, Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
 from ..domains import Box
+from ..energies.features import FeatureRule
 from ..energies.rules import EnergyRule
 from ..negative import CrowdedUSP, PersistentUSP
 from ..objective import LIKELIHOOD, Objective
@@ -119,6 +120,7 @@ class Recipe:
         objective: How the data's energies enter.
         start: Where points start. Left out: where the phase puts them.
         noise: Standard deviation of Gaussian noise on the data, projected on the phase's domain.
+        score: What points are scored by, made of the trained energy. Left out: the energy itself.
     """
 
     name: str
@@ -128,6 +130,7 @@ class Recipe:
     objective: Objective = LIKELIHOOD
     start: AtData | None = None
     noise: float = 0.0
+    score: FeatureRule | None = None
 
     def __post_init__(self) -> None:
         if self.noise:
@@ -138,6 +141,10 @@ class Recipe:
         if isinstance(self.phase, PhaseRule):
             return self.phase.given(energy, data)
         return energy, self.phase
+
+    def scored_by(self, energy: nn.Module, data: Tensor, seed: int) -> nn.Module:
+        """What to score points by, after ``energy`` was trained on ``data``."""
+        return energy if self.score is None else self.score.over(energy, data, seed)
 
 
 @dataclass(frozen=True, eq=False)

@@ -264,7 +264,8 @@ class Run:
     def _claim(self, folder: Path, data: Tensor | Proposal) -> None:
         """Begin in ``folder``, or go on with the run of the same settings that is there."""
         self._settings = {
-            "recipe": as_plain(self.recipe),
+            # How points are scored afterwards is no part of a training.
+            "recipe": {k: v for k, v in as_plain(self.recipe).items() if k != "score"},
             "seed": self.seed,
             "data": fingerprint(data) if isinstance(data, Tensor) else repr(data),
         }

@@ -8,7 +8,7 @@ there is an r), PS-USP's partition points, or short-run Langevin with a replay b
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from torch import Tensor, nn
@@ -147,11 +147,3 @@ def table_recipe(method: Literal["importance", "ps-usp", "srlmc"] = "importance"
         raise ValueError(f"method={method!r} must be one of {', '.join(PHASES)}")
     name = "tables" if method == "importance" else f"tables-{method}"
     return Recipe(name, TiltedKernel(), PHASES[method], SCHEDULE)
-
-
-def pixel_recipe() -> Recipe:
-    """The kernel density alone, over pixels: for image sets too small to learn a network from."""
-    schedule = replace(
-        SCHEDULE, updates=0, held_out=HeldOut(share=0.0)
-    )  # there is nothing to judge
-    return Recipe("pixels", TiltedKernel(), TiltDraws(), schedule)

@@ -150,7 +150,9 @@ def _restore(state: TrainState, content: dict[str, Any], path: Path) -> None:
     same_shapes(state.average.state_dict(), content["average"], f"{path}: averaged weights")
     for mine, saved in zip(_kinds(state), content["kinds"], strict=True):
         if mine != saved:
-            raise CheckpointError(f"{path} was made with {saved}, the state given has {mine}")
+            raise CheckpointError(
+                f"{path} was made with {one_line(saved)}, the state given has {mine}"
+            )
     same_shapes(_fields(state.negative), content["negative"], f"{path}: negative phase")
     if state.seed != content["seed"]:
         raise CheckpointError(f"{path} was made with seed={content['seed']}, not {state.seed}")

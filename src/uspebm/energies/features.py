@@ -1,0 +1,211 @@
+r"""Distance to the data in what a network sees of it: an energy over features.
+
+A network that PS-USP trained knows more than its last number says: its hidden layers tell images of
+a kind that it never saw from those it did, where its energy does not. So the images recipe trains
+an energy, and then scores by how far an image's features are from the data's.
+
+Two settings lie half way between extremes that each fail somewhere (LOG.md has the figures).
+Whitened features make every direction count alike, noise included; as they are, a few directions
+count alone: each is divided by the root of its deviation. A distance forgets that some kinds of
+data lie closer together than others; its ratio to the neighbours' own distances, as in LOF, forgets
+how far away a point is: distances are divided by the root of the neighbours' own.
+
+References:
+    Breunig, Kriegel, Ng, Sander (2000), *LOF: identifying density-based local outliers*.
+    Sun, Ming, Zhu, Li (2022), *Out-of-distribution detection with deep nearest neighbors*.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from ..support.checks import at_least, one_of
+from ..support.randomness import generator
+from .shapes import expect_shape
+
+LEAST_SPREAD = 0.01
+"""Of a feature, over the mean of all: what hardly varies over the data is not blown up further."""
+LEAST_VARIANCE = 1e-6
+"""Of a direction, over the mean of all."""
+TINY = 1e-12
+"""Stands for a squared distance of zero, so that its logarithm is a number."""
+MOST_PIXELS = 20_000_000
+"""Of all centres together: 80 megabytes."""
+NUMBERS_AT_ONCE = 10_000_000
+"""In points whose features are found, and in distances, at a time."""
+
+
+class Pixels(nn.Module):
+    """Points seen as they are: the network of an energy over pixels. It has no weights."""
+
+    def __init__(self, event_shape: tuple[int, ...]) -> None:
+        super().__init__()
+        self.event_shape = tuple(event_shape)
+        self.settings: dict[str, float] = {}
+
+    def features(self, x: Tensor) -> Tensor:
+        expect_shape(x, self.event_shape, "Pixels")
+        return x.flatten(1)
+
+
+class FeatureEnergy(nn.Module):
+    r"""How far a point's features are from those of training points.
+
+    .. math:: E(x) = \log \frac{1}{k} \sum_{i=1}^{k} \|\varphi(x) - \varphi(x_{(i)})\|
+              - \frac{1}{2k} \sum_{i=1}^{k} \log s_{(i)}
+
+    with :math:`\varphi` the network's features, the centre :math:`x_{(i)}` the i-th nearest, and
+    :math:`s_{(i)}` that centre's own mean distance to its k nearest others.
+
+    It is a score that orders points: nothing is normalised, there is no Z, and no guarantee but
+    one: what the network sees as it sees the data is called data. How well that finds what it never
+    saw is a matter of measurement (RESULTS.md). :class:`FeatureRule` makes one of training points.
+
+    Arguments:
+        network: With a method ``features`` from points ``(N, *event)`` to ``(N, m)``; its own
+            energy is not used.
+        centres: ``(n, r)``: features of training points, shifted and turned.
+        log_scale: ``(n,)``: log s.
+        frame: Shift ``(m,)`` and turn ``(m, r)`` of features. Left out: they are taken as they are.
+        neighbours: k; of fewer centres, all but one.
+    """
+
+    centres: Tensor
+    log_scale: Tensor
+    shift: Tensor | None
+    turn: Tensor | None
+
+    def __init__(
+        self,
+        network: nn.Module,
+        centres: Tensor,
+        log_scale: Tensor,
+        frame: tuple[Tensor, Tensor] | None = None,
+        neighbours: int = 5,
+    ) -> None:
+        super().__init__()
+        at_least(1, neighbours=neighbours)
+        if centres.dim() != 2 or len(centres) < 2 or log_scale.shape != centres.shape[:1]:
+            raise ValueError(
+                f"centres of shape {tuple(centres.shape)} with {tuple(log_scale.shape)} scales "
+                "must be features (n, r) of n points, two at least, with a scale (n,) each"
+            )
+        shift, turn = frame if frame is not None else (None, None)
+        if shift is not None and turn is not None:
+            wanted = (len(shift), centres.shape[1])
+            if shift.dim() != 1 or tuple(turn.shape) != wanted:
+                raise ValueError(f"turn of shape {tuple(turn.shape)} must have {wanted}")
+        self.network = network
+        self.neighbours = neighbours
+        self.register_buffer("centres", centres)
+        self.register_buffer("log_scale", log_scale)
+        self.register_buffer("shift", shift)
+        self.register_buffer("turn", turn)
+
+    @property
+    def takes(self) -> torch.dtype:
+        """Of points: the precision of the centres, since pixels have no weights to tell."""
+        return self.centres.dtype
+
+    @property
+    def event_shape(self) -> tuple[int, ...]:
+        """The network's."""
+        return tuple(self.network.event_shape)  # type: ignore[arg-type]
+
+    def forward(self, x: Tensor) -> Tensor:
+        z: Tensor = self.network.features(x)  # type: ignore[operator]
+        if self.shift is not None and self.turn is not None:
+            z = (z - self.shift) @ self.turn
+        k = min(self.neighbours, len(self.centres) - 1)
+        which = _partial(z, self.centres).topk(k, dim=1, largest=False, sorted=False).indices
+        distance = _mean_distance(z, self.centres, which)
+        return distance.log() - 0.5 * self.log_scale[which].mean(1)
+
+
+def _partial(z: Tensor, centres: Tensor) -> Tensor:
+    """Squared distances ``(N, n)``, but for |z|², which is the same for every centre."""
+    return torch.addmm(centres.square().sum(1), z, centres.T, alpha=-2.0)
+
+
+def _mean_distance(z: Tensor, centres: Tensor, which: Tensor) -> Tensor:
+    """To those centres, by differences: a product of matrices rounds small distances away."""
+    squared = [(z - centres[near]).square().sum(1) for near in which.unbind(1)]
+    return torch.stack(squared).clamp_min(TINY).sqrt().mean(0)
+
+
+def _half_whitening(centred: Tensor) -> Tensor:
+    """A matrix ``(m, m)`` after which directions that varied by σ vary by √σ, in units of each."""
+    spread = centred.std(0, correction=0)
+    spread = spread.clamp_min(max(LEAST_SPREAD * spread.mean().item(), TINY))
+    z = (centred / spread).double()
+    variance, directions = torch.linalg.eigh(z.T @ z / len(z))
+    variance = variance.clamp_min(max(LEAST_VARIANCE * variance.mean().item(), TINY))
+    turn: Tensor = (directions * variance**-0.25).to(centred.dtype) / spread.unsqueeze(1)
+    return turn
+
+
+def _log_scale(centres: Tensor, neighbours: int) -> Tensor:
+    """log of the mean distance of each to its nearest others."""
+    k, size = min(neighbours, len(centres) - 1), max(1, NUMBERS_AT_ONCE // len(centres))
+    found = []
+    for begin, z in zip(range(0, len(centres), size), centres.split(size), strict=True):
+        partial = _partial(z, centres)
+        rows = torch.arange(len(z))
+        partial[rows, begin + rows] = math.inf
+        which = partial.topk(k, dim=1, largest=False).indices
+        found.append(_mean_distance(z, centres, which))
+    scale = torch.cat(found)
+    # Points that are there more than k times are at no distance from each other: they count as
+    # being as close as any others are.
+    apart = scale[scale > 2 * math.sqrt(TINY)]
+    return scale.clamp_min(apart.min() if len(apart) else 1.0).log()
+
+
+@dataclass(frozen=True)
+class FeatureRule:
+    """A :class:`FeatureEnergy` over a trained network, or over pixels.
+
+    Arguments:
+        of: Whose features.
+        centres: Training points that are kept, by their features; all where there are fewer, and of
+            pixels no more than have :data:`MOST_PIXELS` together.
+        neighbours: Of those, how many nearest count.
+    """
+
+    of: Literal["network", "pixels"] = "network"
+    centres: int = 20_000
+    neighbours: int = 5
+
+    def __post_init__(self) -> None:
+        one_of(("network", "pixels"), of=self.of)
+        at_least(2, centres=self.centres)
+        at_least(1, neighbours=self.neighbours)
+
+    def over(self, network: nn.Module, points: Tensor, seed: int) -> FeatureEnergy:
+        """With centres among ``points``; the same ones for the same seed."""
+        most, shape = self.centres, tuple(points.shape[1:])
+        if self.of == "pixels":
+            network, most = Pixels(shape), min(most, max(2, MOST_PIXELS // math.prod(shape)))
+        chosen = torch.randperm(len(points), generator=generator(seed, "centres"))[:most]
+        centres, frame = features_of(network, points[chosen]), None
+        if self.of != "pixels":  # which share a unit, and are too many to be turned
+            shift = centres.mean(0)
+            frame = shift, _half_whitening(centres - shift)
+            centres = (centres - shift) @ frame[1]
+        scale = _log_scale(centres, self.neighbours)
+        return FeatureEnergy(network, centres, scale, frame, self.neighbours)
+
+
+@torch.no_grad()
+def features_of(network: nn.Module, points: Tensor) -> Tensor:
+    """What ``network`` sees in ``points``, however many they are."""
+    if not hasattr(network, "features"):
+        raise ValueError(
+            f"{type(network).__name__} has no method features(x): an energy over features needs a "
+            "network that shows them, such as Conv"
+        )
+    size = max(1, min(500, NUMBERS_AT_ONCE // math.prod(points.shape[1:])))
+    return torch.cat([network.features(part) for part in points.split(size)])  # type: ignore[operator]

@@ -1,0 +1,152 @@
+"""Distances to the data in what a network sees, against the same by brute force."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from uspebm import Conv
+from uspebm.energies.features import FeatureEnergy, FeatureRule, Pixels, features_of
+from uspebm.support.randomness import generator, global_seed
+
+IMAGES = 2 * torch.rand(120, 1, 12, 12, generator=generator(0)) - 1
+NEW = 2 * torch.rand(40, 1, 12, 12, generator=generator(1)) - 1
+
+
+def network() -> Conv:
+    with global_seed(0):
+        return Conv((1, 12, 12), filters=(4, 6, 8), width=10).eval()
+
+
+def by_hand(z: Tensor, centres: Tensor, k: int) -> Tensor:
+    """The formula of the docstring, in double precision and one point after the other."""
+    z, centres = z.double(), centres.double()
+    among = torch.cdist(centres, centres).fill_diagonal_(math.inf)
+    scale = among.sort(1).values[:, :k].mean(1)
+    energies = []
+    for point in z:
+        apart = (centres - point).norm(dim=1)
+        near = apart.argsort()[:k]
+        energies.append(apart[near].mean().log() - 0.5 * scale[near].log().mean())
+    return torch.stack(energies)
+
+
+def test_features_are_means_of_the_first_filters_and_the_layer_before_the_last() -> None:
+    net = network()
+    after_first, after_second = net.net[:3](NEW), net.net[:6](NEW)
+    hidden = net.net[:-1](NEW)
+    expected = torch.cat([after_first.mean((2, 3)), after_second.mean((2, 3)), hidden], 1)
+    assert torch.equal(net.features(NEW), expected)
+    assert expected.shape == (40, 4 + 6 + 10)
+    with pytest.raises(ValueError, match="Conv"):
+        net.features(NEW[:, :, :-1])
+
+
+@pytest.mark.parametrize("of", ["network", "pixels"])
+@pytest.mark.parametrize("neighbours", [1, 5, 119, 1000])
+def test_energies_are_those_of_the_formula(of: str, neighbours: int) -> None:
+    rule = FeatureRule(of, neighbours=neighbours)  # type: ignore[arg-type]
+    energy = rule.over(network(), IMAGES, seed=0)
+    z = energy.network.features(NEW)  # type: ignore[operator]
+    if energy.shift is not None and energy.turn is not None:
+        z = (z - energy.shift) @ energy.turn
+    expected = by_hand(z, energy.centres, min(neighbours, 119))
+    torch.testing.assert_close(energy(NEW).double(), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_directions_vary_by_the_root_of_what_they_did() -> None:
+    """Whitened wholly they would all vary by one; not at all, by their own deviations."""
+    energy = FeatureRule().over(network(), IMAGES, seed=0)
+    seen = features_of(network(), IMAGES).double()
+    standard = (seen - seen.mean(0)) / seen.std(0, correction=0)
+    spreads = torch.linalg.svdvals(standard) / math.sqrt(len(seen))
+    found = energy.centres.double()
+    covariance = found.T @ found / len(found)
+    torch.testing.assert_close(covariance, covariance.diag().diag(), atol=1e-3, rtol=0.0)
+    ours = covariance.diag().sqrt().sort(descending=True).values
+    large = spreads > 1e-2  # smaller ones are rounding
+    torch.testing.assert_close(ours[large], spreads[large].sqrt(), rtol=1e-2, atol=1e-3)
+
+
+def test_units_of_features_do_not_matter() -> None:
+    class Scaled(nn.Module):
+        def features(self, x: Tensor) -> Tensor:
+            seen = network().features(x)
+            return 100 * seen * torch.linspace(1, 9, seen.shape[1]) + 7
+
+    plain, scaled = (FeatureRule().over(net, IMAGES, 0) for net in (network(), Scaled()))
+    torch.testing.assert_close(plain(NEW), scaled(NEW), rtol=1e-2, atol=1e-2)
+
+
+def test_what_is_further_away_has_more_energy() -> None:
+    for of in ("network", "pixels"):
+        energy = FeatureRule(of).over(network(), IMAGES, seed=0)
+        start = NEW[:1]
+        far = torch.cat([start + t * torch.sign(start) for t in (0.0, 1.0, 10.0, 100.0)])
+        assert (energy(far).diff() > 0).all()
+
+
+def test_the_same_seed_keeps_the_same_centres_and_no_more_than_asked_for() -> None:
+    rule = FeatureRule(centres=30)
+    first, again, other = (rule.over(network(), IMAGES, seed) for seed in (0, 0, 1))
+    assert len(first.centres) == 30
+    assert torch.equal(first.centres, again.centres)
+    assert not torch.equal(first.centres, other.centres)
+
+
+def test_equal_images_and_features_that_never_change_do_no_harm() -> None:
+    """Twenty copies of each: a neighbour's own scale is zero, and some features are constant."""
+    copies = IMAGES[:6].repeat(20, 1, 1, 1)
+    for of in ("network", "pixels"):
+        energy = FeatureRule(of).over(network(), copies, seed=0)
+        found = energy(torch.cat([copies[:6], NEW]))
+        assert found.isfinite().all()
+        assert found[:6].max() < found[6:].min()
+    same = FeatureRule().over(network(), IMAGES[:1].expand(9, -1, -1, -1), seed=0)
+    assert same(NEW).isfinite().all()
+
+
+def test_gradients_reach_the_image() -> None:
+    x = NEW.clone().requires_grad_()
+    FeatureRule().over(network(), IMAGES, seed=0)(x).sum().backward()
+    assert x.grad is not None
+    assert x.grad.isfinite().all()
+    assert x.grad.abs().sum() > 0
+
+
+def test_scoring_costs_at_most_twice_the_network() -> None:
+    """At 20,000 centres, by multiplications: the machine's mood has no say."""
+    net = Conv()
+    centres, features = 20_000, 32 + 64 + 128
+    ours = centres * features + features**2
+    convolutions = 28 * 28 * 32 * 9 + 14 * 14 * 64 * 32 * 9 + 7 * 7 * 128 * 64 * 9
+    network_alone = convolutions + 1152 * 128 + 128
+    assert net.features(torch.zeros(1, 1, 28, 28)).shape[1] == features
+    assert ours <= network_alone
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"of": "colours"}, "of='colours' must be one of 'network', 'pixels'"),
+        ({"centres": 1}, "centres=1 must be a whole number, at least 2"),
+        ({"neighbours": 0}, "neighbours=0 must be a whole number, at least 1"),
+    ],
+)
+def test_bad_settings_are_refused(change: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        replace(FeatureRule(), **change)  # type: ignore[arg-type]
+
+
+def test_what_does_not_fit_together_is_refused() -> None:
+    with pytest.raises(ValueError, match="Linear has no method features"):
+        FeatureRule().over(nn.Linear(2, 1), torch.zeros(5, 2), seed=0)
+    with pytest.raises(ValueError, match=r"centres of shape \(1, 4\)"):
+        FeatureEnergy(Pixels((4,)), torch.zeros(1, 4), torch.zeros(1))
+    with pytest.raises(ValueError, match=r"with \(3,\) scales"):
+        FeatureEnergy(Pixels((4,)), torch.zeros(5, 4), torch.zeros(3))
+    frame = torch.zeros(4), torch.zeros(4, 3)
+    with pytest.raises(ValueError, match=r"turn of shape \(4, 3\) must have \(4, 5\)"):
+        FeatureEnergy(Pixels((4,)), torch.zeros(5, 5), torch.zeros(5), frame)
