@@ -20,7 +20,7 @@ from uspebm.experiments.image_models import Method
 from uspebm.experiments.image_problem import FASHION_MNIST, MNIST, ImageProblem, OpenedSets
 from uspebm.experiments.ood_table import Row
 from uspebm.recipes import Recipe, Run, paper, train
-from uspebm.recipes.images import image_recipe
+from uspebm.recipes.images import energy_recipe
 from uspebm.training import DivergedError
 
 from .common import brightness, small_problem
@@ -108,13 +108,13 @@ def test_a_folder_of_the_users_can_be_inside(tmp_path: Path) -> None:
 
 def _short(images: Tensor) -> Recipe:
     """What the images call for, for four updates."""
-    recipe = image_recipe(images)
+    recipe = energy_recipe(images)
     return replace(recipe, schedule=replace(recipe.schedule, updates=4, snapshot_every=1))
 
 
-def test_the_crowded_row_is_the_images_recipe_and_nothing_else(tmp_path: Path) -> None:
+def test_the_crowded_row_is_the_energy_recipe_and_nothing_else(tmp_path: Path) -> None:
     images = small_problem().split().train
-    assert table1.FAST.methods["crowded-PS-USP"].given(images) == image_recipe(images)
+    assert table1.FAST.methods["crowded-PS-USP"].given(images) == energy_recipe(images)
     methods = {"crowded-PS-USP": Method(_short)}
     config = table1.Table1Settings(methods, small_problem(), baselines=False)
     table1.run(tmp_path, config, seeds=2)

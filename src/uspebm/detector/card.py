@@ -6,7 +6,7 @@ from pathlib import Path
 
 from .. import __version__
 from ..data.points import described
-from ..energies.features import FeatureEnergy
+from ..energies.features import FeatureEnergy, Pixels
 from ..energies.kernel import TiltedEnergy
 from ..evaluation.calibration import interval, threshold
 from ..recipes.held_out import Curve
@@ -54,10 +54,8 @@ def _data(detector: EnergyDetector, data: str | None) -> Iterator[str]:
         yield f"- Columns left out: {', '.join(map(repr, detector.dropped_columns_))}."
     energy = detector.scorer_.energy
     if isinstance(energy, FeatureEnergy):
-        yield (
-            f"- The model holds the features, not the pixels, of {len(energy.centres):,} of the "
-            "images it was fitted to."
-        )
+        what = "" if isinstance(energy.network, Pixels) else "features of "
+        yield f"- The model holds {what}{len(energy.centres):,} of the images it was fitted to."
     if not isinstance(energy, TiltedEnergy):
         return
     reference = energy.reference

@@ -15,7 +15,7 @@ from ..energies.features import FeatureRule
 from ..evaluation.proxies import proxies
 from ..recipes import Recipe
 
-TRIED = 500
+TRIED_ON = 500
 """Images held back for it, at most; one in ten where there are fewer."""
 IN_PIXELS = FeatureRule(of="pixels", centres=5000)
 FALSE_ALARMS = 0.05
@@ -38,7 +38,7 @@ class Worth(NamedTuple):
 def held_back(recipe: Recipe, points: Tensor) -> tuple[Tensor, Tensor]:
     """Points to train on, and those that the network is tried on: none where none is scored by."""
     judged = recipe.score is not None and recipe.score.of == "network" and points.dim() == 4
-    count = min(TRIED, len(points) // 10) if judged else 0
+    count = min(TRIED_ON, len(points) // 10) if judged else 0
     return points[: len(points) - count], points[len(points) - count :]
 
 

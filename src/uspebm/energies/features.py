@@ -32,7 +32,7 @@ LEAST_VARIANCE = 1e-6
 """Of a direction, over the mean of all."""
 TINY = 1e-12
 """Stands for a squared distance of zero, so that its logarithm is a number."""
-MOST_PIXELS = 20_000_000
+MOST_KEPT = 20_000_000
 """Of all centres together: 80 megabytes."""
 NUMBERS_AT_ONCE = 10_000_000
 """In points whose features are found, and in distances, at a time."""
@@ -171,7 +171,7 @@ class FeatureRule:
     Arguments:
         of: Whose features.
         centres: Training points that are kept, by their features; all where there are fewer, and of
-            pixels no more than have :data:`MOST_PIXELS` together.
+            pixels no more than have :data:`MOST_KEPT` together.
         neighbours: Of those, how many nearest count.
     """
 
@@ -188,7 +188,7 @@ class FeatureRule:
         """With centres among ``points``; the same ones for the same seed."""
         most, shape = self.centres, tuple(points.shape[1:])
         if self.of == "pixels":
-            network, most = Pixels(shape), min(most, max(2, MOST_PIXELS // math.prod(shape)))
+            network, most = Pixels(shape), min(most, max(2, MOST_KEPT // math.prod(shape)))
         chosen = torch.randperm(len(points), generator=generator(seed, "centres"))[:most]
         centres, frame = features_of(network, points[chosen]), None
         if self.of != "pixels":  # which share a unit, and are too many to be turned

@@ -50,7 +50,7 @@ SIDES = (8, 128)
 FILTERS = (32, 64, 128, 128)
 
 
-class Effort(NamedTuple):
+class Work(NamedTuple):
     """How much work an update is: points visited, nodes, and rounds of moves of the visited."""
 
     batch: int
@@ -58,21 +58,21 @@ class Effort(NamedTuple):
     rounds: int
 
 
-FULL = Effort(batch=125, nodes=625, rounds=20)
-LIGHT = Effort(batch=64, nodes=128, rounds=5)
+FULL_WORK = Work(batch=125, nodes=625, rounds=20)
+LIGHT_WORK = Work(batch=64, nodes=128, rounds=5)
 
 
 def image_recipe(images: Tensor) -> Recipe:
     """For images ``(N, C, H, W)`` in [−1, 1] like these, to be scored by features."""
-    return _recipe_for("images", images, LIGHT, FeatureRule())
+    return _recipe_for("images", images, LIGHT_WORK, FeatureRule())
 
 
 def energy_recipe(images: Tensor) -> Recipe:
     """For images like these, to be scored by their energy: Table 1's crowded PS-USP."""
-    return _recipe_for("images-energy", images, FULL, None)
+    return _recipe_for("images-energy", images, FULL_WORK, None)
 
 
-def _recipe_for(name: str, images: Tensor, effort: Effort, score: FeatureRule | None) -> Recipe:
+def _recipe_for(name: str, images: Tensor, work: Work, score: FeatureRule | None) -> Recipe:
     shape = tuple(images.shape[1:])
     if len(shape) != 3 or shape[0] not in (1, 3) or not _in_reach(shape):
         raise ValueError(
@@ -80,7 +80,7 @@ def _recipe_for(name: str, images: Tensor, effort: Effort, score: FeatureRule | 
             f"{SIDES[1]} pixels, not {tuple(images.shape)}: resize them, or take another recipe"
         )
     particles = min(PARTICLES, max(FEWEST_PARTICLES, len(images)), LARGEST_SET // math.prod(shape))
-    recipe = crowded_recipe(shape, _spacing(images, particles), particles, effort)
+    recipe = crowded_recipe(shape, _spacing(images, particles), particles, work)
     return replace(recipe, name=name, score=score)
 
 
@@ -91,17 +91,17 @@ def pixel_recipe() -> Recipe:
 
 
 def crowded_recipe(
-    shape: tuple[int, ...], spacing: float, particles: int, effort: Effort = FULL
+    shape: tuple[int, ...], spacing: float, particles: int, work: Work = FULL_WORK
 ) -> Recipe:
     """Crowded PS-USP with a leveled objective, for so many particles at this spacing."""
-    batch = min(effort.batch, particles // 4)
+    batch = min(work.batch, particles // 4)
     partition = PersistentUSP(
         domain=Box(-1.0, 1.0, shape),
         particles=particles,
         spacing=spacing,
         active=batch,
-        nodes=min(effort.nodes, particles),
-        rounds=effort.rounds,
+        nodes=min(work.nodes, particles),
+        rounds=work.rounds,
         ascent_size=spacing**2 / 50,
         repulsion_size=spacing / 20,
     )
@@ -117,7 +117,7 @@ def crowded_recipe(
         phase=crowded,
         schedule=Schedule(
             updates=2400,
-            batch_size=effort.batch,
+            batch_size=work.batch,
             learning_rate=1e-3,
             cooling=0.25,
             average_decay=0.995,
