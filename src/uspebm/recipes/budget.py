@@ -15,8 +15,8 @@ from torch import Tensor
 from .recipe import Recipe
 from .run import Run
 
-TIMED = 12
-"""Updates, at most."""
+TIMED = 60
+"""Updates, at most. The first half, while caches fill, does not count."""
 TRIED = 0.06
 """Share of the time that trying may take."""
 SLACK = 0.95
@@ -36,7 +36,8 @@ def within_minutes(recipe: Recipe, points: Tensor, minutes: float, seed: int) ->
         if len(seconds) == TIMED or (seconds and _used(began) > TRIED * 60 * minutes):
             break
     left = SLACK * 60 * minutes - _used(began)
-    fitting = max(1, math.floor(left / statistics.fmean(seconds)))
+    settled = seconds[len(seconds) // 2 :]
+    fitting = max(1, math.floor(left / statistics.fmean(settled)))
     updates = min(recipe.schedule.updates, fitting)
     every = recipe.schedule.snapshot_every
     snapshots = None if every is None else max(1, min(every, updates))
