@@ -18,7 +18,14 @@ ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
 ORDER = (
     *("In fifteen lines", "Which piece answers which question", "On your own data"),
-    *("Two commands", "The paper's experiments", "Results", "Adding a method", "Citation"),
+    *(
+        "With an energy of your own",
+        "Two commands",
+        "The paper's experiments",
+        "Results",
+        "Adding a method",
+        "Citation",
+    ),
 )
 
 
@@ -46,7 +53,7 @@ def quoted(text: str) -> list[str]:
 def test_the_fifteen_lines_run_and_tell_a_mode_from_nowhere(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    code, _ = blocks("python")
+    code, *_ = blocks("python")
     assert len([line for line in code.splitlines() if line.strip()]) <= 15
     torch.manual_seed(0)
     names: dict[str, object] = {}
@@ -57,7 +64,7 @@ def test_the_fifteen_lines_run_and_tell_a_mode_from_nowhere(
 
 
 def test_the_detector_s_lines_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    _, code = blocks("python")
+    _, code, _ = blocks("python")
     monkeypatch.chdir(tmp_path)
     exec(code.replace("random_state=0)", "random_state=0, max_updates=50)", 1), {})
     assert (tmp_path / "model" / "README.md").exists()

@@ -1,4 +1,4 @@
-"""What docs/research.md shows runs, and does what it says."""
+"""What docs/research.md and the README show of own energies runs, and does what they say."""
 
 import re
 import sys
@@ -16,7 +16,8 @@ from uspebm import Box, PersistentUSP, TrainState, fit, load
 from uspebm.evaluation.metrics import detection
 from uspebm.support.randomness import generator
 
-PAGE = (Path(__file__).parents[1] / "docs" / "research.md").read_text()
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "docs" / "research.md").read_text() + (ROOT / "README.md").read_text()
 SHAPE = (3, 32, 32)
 
 
@@ -52,7 +53,7 @@ def test_the_fifteen_lines_make_a_detector_of_an_own_energy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Half the contrast is told from all of it; by the weights it began with, it is not."""
-    text = code("In fifteen lines")
+    text = code("With an energy of your own")
     assert len([line for line in text.splitlines() if line.strip()]) <= 15
     monkeypatch.chdir(tmp_path)
     torch.manual_seed(0)

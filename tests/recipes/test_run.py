@@ -250,3 +250,14 @@ def test_noise_reaches_the_training(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_bad_schedules_are_refused(change: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         scheduled(**change)
+
+
+@pytest.mark.parametrize("device", ["cuda:99", "nowhere"])
+def test_a_device_that_is_not_at_hand_is_named(device: str) -> None:
+    with pytest.raises(ValueError, match=f"device='{device}' is not at hand: "):
+        Run(CROWDED, small_images(20), None, 0, show=False, device=device)
+
+
+def test_tables_train_on_the_cpu() -> None:
+    with pytest.raises(ValueError, match="tables train on the cpu"):
+        Run(small_table(), mixture(100), None, 0, show=False, device="cuda")

@@ -85,6 +85,12 @@ def fit_flags(command: argparse.ArgumentParser) -> None:
     number_flag(command, "--false-alarm-rate", share, 0.05, "of normal rows, called outliers")
     number_flag(command, "--seed", whole(0, 2**32 - 1), 0, "random seed")
     command.add_argument(
+        "--device",
+        default="cpu",
+        metavar="NAME",
+        help="where to train on images, such as cuda or mps (default: %(default)s)",
+    )
+    command.add_argument(
         "--config",
         type=Path,
         metavar="FILE",
@@ -166,7 +172,7 @@ def _learned(arguments: Namespace) -> "tuple[EnergyDetector, int, int]":
     check_columns(source, X)
     training = training_folder(arguments.out)
     try:
-        detector.fit(X, folder=training, minutes=arguments.minutes)
+        detector.fit(X, folder=training, minutes=arguments.minutes, device=arguments.device)
     except KeyboardInterrupt:
         if any(training.glob("*.ckpt")):
             say(f"Interrupted; {training}/ keeps what there is: the same command goes on with it")

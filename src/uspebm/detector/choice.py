@@ -45,7 +45,12 @@ def _units(recipe: Recipe, inside: Tensor) -> Scaling:
 
 
 def budgeted(
-    recipe: Recipe, points: Tensor, minutes: float | None, folder: Path | None, seed: int
+    recipe: Recipe,
+    points: Tensor,
+    minutes: float | None,
+    folder: Path | None,
+    seed: int,
+    device: str = "cpu",
 ) -> Recipe:
     """``recipe`` with as many updates as fit; those that an interrupted run was begun with."""
     if minutes is None:
@@ -55,4 +60,4 @@ def budgeted(
         begun = replace(begun, score=recipe.score)
         if replace(begun, schedule=recipe.schedule) == recipe:
             return begun
-    return within_minutes(recipe, points, minutes, seed)
+    return within_minutes(recipe, points, minutes, seed, device)

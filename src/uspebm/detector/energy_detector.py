@@ -120,12 +120,14 @@ class EnergyDetector(InputMixin, OutlierMixin, BaseEstimator):  # type: ignore[m
         *,
         folder: Path | str | None = None,
         minutes: float | None = None,
+        device: str = "cpu",
     ) -> Self:
         """Learn from ``X``; ``y`` is ignored.
 
         ``folder`` keeps the training as it goes: the same call goes on with one that was
         interrupted. ``minutes`` is how long it may take; the recipe's own number of updates is
-        still the most.
+        still the most. ``device`` is where images are trained on, such as ``"cuda"``; scores are
+        computed on the CPU.
         """
         self._check_settings()
         x = self._points(X, reset=True)
@@ -137,9 +139,9 @@ class EnergyDetector(InputMixin, OutlierMixin, BaseEstimator):  # type: ignore[m
         units, recipe = units_and_recipe(self.recipe, inside, self.max_updates)
         place, z = None if folder is None else Path(folder), units(inside).float()
         z, held = held_back(recipe, z)
-        recipe = budgeted(recipe, z, minutes, place, seed)
-        run = train(recipe, z, place, seed, show=self.verbose)
-        energy, worth = scored(recipe, run.energy, z, held, seed)
+        recipe = budgeted(recipe, z, minutes, place, seed, device)
+        run = train(recipe, z, place, seed, self.verbose, device)
+        energy, worth = scored(recipe, run.energy.cpu(), z, held, seed)
         made = type(self).from_energy(
             energy,
             # Channels last: narrow images, channels first, would be taken for something else.

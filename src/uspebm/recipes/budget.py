@@ -23,14 +23,17 @@ SLACK = 0.95
 """Later updates are a little slower than the first: more points are crowded."""
 
 
-def within_minutes(recipe: Recipe, points: Tensor, minutes: float, seed: int) -> Recipe:
+def within_minutes(
+    recipe: Recipe, points: Tensor, minutes: float, seed: int, device: str = "cpu"
+) -> Recipe:
     """``recipe`` with at most its own number of updates, and no more than fit ``minutes``."""
     if not (math.isfinite(minutes) and minutes > 0):
         raise ValueError(f"minutes={minutes} must be a positive number")
     began = time.monotonic()
     seconds: list[float] = []
     schedule = replace(recipe.schedule, updates=max(recipe.schedule.updates, TIMED + 1))
-    for record in Run(replace(recipe, schedule=schedule), points, None, seed, show=False):
+    trial = Run(replace(recipe, schedule=schedule), points, None, seed, False, device)
+    for record in trial:
         if record.step > 1:
             seconds.append(record.seconds)
         if len(seconds) == TIMED or (seconds and _used(began) > TRIED * 60 * minutes):

@@ -83,6 +83,11 @@ class Judge:
         self._look = _held_out_likelihood(reference, held, seed)
         self.curve: Curve = [Look(0, self._look(None))]
 
+    def summary(self) -> str:
+        """The last look and the best, in a few words."""
+        last, best = self.curve[-1].log_likelihood, self.best.log_likelihood
+        return f"held-out log-likelihood {last:.3f}, best {best:.3f}"
+
     def resume(self, curve: Curve, step: int) -> None:
         """Go on after the looks up to ``step``."""
         self.curve += [look for look in curve if 0 < look.update <= step]

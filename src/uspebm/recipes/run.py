@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from ..energies.gradient import check_energy
 from ..energies.kernel import TiltedEnergy
+from ..support.checks import at_hand
 from ..support.locks import only_writer
 from ..support.progress import console, shown
 from ..support.randomness import generator
@@ -47,14 +48,19 @@ LIKE = 1000
 
 
 def train(
-    recipe: Recipe, data: Tensor | Proposal, folder: Path | None, seed: int, show: bool = True
+    recipe: Recipe,
+    data: Tensor | Proposal,
+    folder: Path | None,
+    seed: int,
+    show: bool = True,
+    device: str = "cpu",
 ) -> "Run":
     """Train to the end; ``folder`` keeps the run, and without one nothing is kept.
 
     Raises :class:`~uspebm.DivergedError` where energies run away, after the last good state was
     saved. Where held-out points judge, the best weights so far are kept instead, with a warning.
     """
-    run = Run(recipe, data, folder, seed, show)
+    run = Run(recipe, data, folder, seed, show, device)
     try:
         for _ in run:
             pass
@@ -78,8 +84,9 @@ class Run:
         folder: Path | None,
         seed: int,
         show: bool = True,
+        device: str = "cpu",
     ) -> None:
-        """``data``: points ``(N, *event)``, or a law to draw from."""
+        """``data``: points ``(N, *event)``, or a law to draw from; ``device``: torch's name."""
         self.recipe, self.seed, self.folder, self._show = recipe, seed, folder, show
         law = None if isinstance(data, Tensor) else data
         like = generator(seed, "like")
@@ -88,9 +95,9 @@ class Run:
         held = points[:0]
         if held_out is not None:
             points, held = held_out.split(points, seed)
-        self._whole = recipe.energy.build(points, seed)
+        self._whole = recipe.energy.build(points, seed).to(_allowed(device, recipe))
         module, self.phase = recipe.given(self._whole, points)
-        check_energy(module, points)
+        check_energy(module, points[:LIKE].to(device))
         self._data: Tensor | Proposal = law or points
         if recipe.noise:
             self._data = Noisy(points, recipe.noise, self.phase.domain)
@@ -103,7 +110,8 @@ class Run:
             self._best = copy.deepcopy(self._whole.network.state_dict())
         self.state = begin(recipe.schedule, module, self.phase, seed)
         if recipe.start is not None:
-            self.state.negative = recipe.start.state(self.phase, points, seed)  # type: ignore[arg-type]
+            start = recipe.start.state(self.phase, points, seed)  # type: ignore[arg-type]
+            self.state.negative = type(start)(*(part.to(device) for part in start))
         if folder is not None:
             self._claim(folder, data)
 
@@ -226,15 +234,11 @@ class Run:
             yield record
 
     def _figures(self, record: Record) -> str:
-        if self.judge is None:
-            return record.summary()
-        last, best = self.judge.curve[-1].log_likelihood, self.judge.best.log_likelihood
-        return f"held-out log-likelihood {last:.3f}, best {best:.3f}"
+        return record.summary() if self.judge is None else self.judge.summary()
 
     def _look(self, step: int) -> None:
-        if self.judge is None or self.recipe.schedule.held_out is None:
-            return
-        if step % self.recipe.schedule.held_out.every and step < self._updates:
+        rule = self.recipe.schedule.held_out
+        if self.judge is None or rule is None or (step % rule.every and step < self._updates):
             return
         average = self.state.average.module.eval()
         network = average.network if isinstance(average, TiltedEnergy) else average
@@ -243,8 +247,7 @@ class Run:
             if self.folder is not None:
                 save_snapshot(network, self.folder / "best.safetensors", what=f"update {step}")
         if self.folder is not None:
-            looks = (look._asdict() for look in self.judge.curve)
-            write_rows(self.folder / "curve.jsonl", looks)
+            write_rows(self.folder / "curve.jsonl", (k._asdict() for k in self.judge.curve))
 
     def _snapshot(self) -> None:
         step = self.state.step
@@ -290,3 +293,9 @@ class Run:
             network = copy.deepcopy(self._whole.network)
             load_snapshot(network, folder / "best.safetensors")
             self._best = network.state_dict()
+
+
+def _allowed(device: str, recipe: Recipe) -> str:
+    if device != "cpu" and recipe.schedule.held_out is not None:
+        raise ValueError(f"device={device!r}: tables train on the cpu, in seconds; leave it out")
+    return at_hand(device)

@@ -22,3 +22,15 @@ def one_of(choices: tuple[str, ...], **settings: object) -> None:
     for name, value in settings.items():
         if value not in choices:
             raise ValueError(f"{name}={value!r} must be one of {', '.join(map(repr, choices))}")
+
+
+def at_hand(device: str) -> str:
+    """``device``, if torch has it here."""
+    import torch  # the commands check settings before they load it
+
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise ValueError(f"device={device!r} is not at hand: {reason}") from None
+    return device
