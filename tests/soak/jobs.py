@@ -88,6 +88,7 @@ def make_inputs(folder: Path) -> Path:
         table = numbers.normal(size=(rows, 3)) * [1.0, 1e4, 1e-3]
         lines = ["a,b,c", *(",".join(map(repr, row)) for row in table.tolist())]
         (folder / name).write_text("\n".join(lines) + "\n")
+    np.save(folder / "x.npy", numbers.integers(0, 256, (640, 16, 16), dtype=np.uint8))
     settings = ["--max-updates", "0", "--seed", "7"]
     with contextlib.redirect_stdout(io.StringIO()):
         _command("fit", folder / "x.csv", "--out", folder / "model", *settings)
@@ -128,6 +129,11 @@ def _fit(inputs: Path, place: Path) -> int:
     return _command("fit", inputs / "x.csv", *out, "--recipe", "tables", "--max-updates", "150")
 
 
+def _fit_images(inputs: Path, place: Path) -> int:
+    model_folder.datetime = _Today  # type: ignore[attr-defined]
+    return _command("fit", inputs / "x.npy", "--out", place / "model", "--max-updates", "40")
+
+
 def _score(inputs: Path, place: Path) -> int:
     return _command("score", inputs / "model", inputs / "big.csv", "--out", place / "s.parquet")
 
@@ -156,6 +162,7 @@ JOBS: dict[str, Callable[[Path, Path], int]] = {
     "train": _train,
     "train a table": _train_table,
     "fit": _fit,
+    "fit images": _fit_images,
     "score": _score,
     "export": _export,
     "train another": _train_other,
@@ -165,6 +172,7 @@ OUTPUTS = {
     "train": "run",
     "train a table": "run",
     "fit": "model",
+    "fit images": "model",
     "score": "s.parquet",
     "export": "m.onnx",
     "demo": "demo",
@@ -174,7 +182,7 @@ OUTPUTS = {
 def older(job: str, inputs: Path, place: Path) -> None:
     """Put an older result where the job is to write its own; a run has none."""
     place.mkdir(parents=True, exist_ok=True)
-    if job == "fit":
+    if job in ("fit", "fit images"):
         (place / "model").mkdir()
         for file in (inputs / "model").iterdir():
             (place / "model" / file.name).write_bytes(file.read_bytes())

@@ -7,7 +7,14 @@ from pathlib import Path
 from .jobs import Child, content, faults, make_inputs, older, visible, working_folder
 from .report import Row, say
 
-SHARES = {"train": 0.25, "train a table": 0.15, "fit": 0.2, "score": 0.2, "export": 0.2}
+SHARES = {
+    "train": 0.25,
+    "train a table": 0.15,
+    "fit": 0.15,
+    "fit images": 0.05,
+    "score": 0.2,
+    "export": 0.2,
+}
 MOST_IN_A_ROW = 4
 
 

@@ -216,8 +216,7 @@ class Run:
             rewind(self._log, state.step)
             noted = self._looked_at(logged(records, self._log))
             records = saved_along(noted, state, self.folder, SECONDS_BETWEEN_CHECKPOINTS)
-        # Closed at once when something around it stops, and not when memory is next tidied up:
-        # closing is what saves.
+        # Closed at once when something around it stops: closing is what saves.
         with closing(records):  # type: ignore[type-var]
             seen = records
             if self._show:
