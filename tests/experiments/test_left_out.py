@@ -1,47 +1,102 @@
-"""Proxies: a class that was left out of training, and changed images."""
+"""Proxies: kinds that were left out of training, and changed images."""
 
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
-from uspebm import EnergyDetector, save_model
+from uspebm import EnergyDetector, save_model, train
 from uspebm.cli.main import main
+from uspebm.energies.features import FeatureRule
+from uspebm.evaluation.metrics import detection
+from uspebm.evaluation.proxies import proxies
 from uspebm.experiments import left_out, table1
+from uspebm.experiments.baselines import nearest_neighbour
+from uspebm.experiments.image_models import Method, energy_scores
 from uspebm.experiments.image_problem import FASHION_MNIST
+from uspebm.recipes.images import crowded_recipe
 
 from .common import small_problem
 
 
+def short() -> Method:
+    """The recipe's own kind, of few points."""
+    return Method(crowded_recipe((1, 28, 28), 10.0, particles=50))
+
+
 @pytest.mark.usefixtures("made_up")
-def test_a_class_left_out_is_in_no_part_of_the_data_and_whole_in_the_rest() -> None:
-    known, unknown = left_out.without(FASHION_MNIST, "bag")
+def test_kinds_left_out_are_in_no_part_of_the_data_and_whole_in_the_rest() -> None:
+    known, unknown = left_out.without(FASHION_MNIST, ("bag", "coat"))
     every, classes = FASHION_MNIST.split(), FASHION_MNIST.split_labels()
     assert classes is not None
-    bags = [int((part == 8).sum()) for part in classes]
-    assert [len(part) for part in known] == [5_500 - bags[0], 250 - bags[1], 250 - bags[2]]
-    assert len(unknown) == bags[1] + bags[2]
-    assert torch.equal(unknown[0], every.held_out[classes.held_out == 8][0])
-    assert torch.equal(known.train[0], every.train[classes.train != 8][0])
+    sizes = {k: [int((part == k).sum()) for part in classes] for k in (4, 8)}
+    gone = [sizes[4][part] + sizes[8][part] for part in range(3)]
+    assert [len(part) for part in known] == [5_500 - gone[0], 250 - gone[1], 250 - gone[2]]
+    assert list(unknown) == ["bag", "coat"]
+    assert len(unknown["bag"]) == sizes[8][1] + sizes[8][2]
+    assert torch.equal(unknown["bag"][0], every.held_out[classes.held_out == 8][0])
+    kept = (classes.train != 8) & (classes.train != 4)
+    assert torch.equal(known.train, every.train[kept])
+
+
+def test_groups_are_of_classes_that_there_are() -> None:
+    for name, kinds in left_out.GROUPS.items():
+        assert left_out.kinds_in(FASHION_MNIST, name) == kinds
+    assert left_out.kinds_in(FASHION_MNIST, "bag") == ("bag",)
+    with pytest.raises(ValueError, match="there is no class 'hat', but t-shirt, trouser"):
+        left_out.kinds_in(FASHION_MNIST, "hat")
 
 
 def test_without_classes_none_is_left_out() -> None:
     with pytest.raises(ValueError, match="there is no class 'bag'"):
-        left_out.without(small_problem(), "bag")
+        left_out.without(small_problem(), ("bag",))
 
 
 @pytest.mark.usefixtures("made_up")
-def test_a_class_left_out_is_trained_without_and_judged(
+def test_scores_are_those_of_the_parts_they_name(tmp_path: Path) -> None:
+    found = left_out.judged_without(FASHION_MNIST, "tops", short(), tmp_path, updates=2)
+    assert tuple(found) == left_out.SCORERS
+    known, unknown = left_out.without(FASHION_MNIST, left_out.GROUPS["tops"])
+    recipe = short().given(known.train)
+    recipe = replace(recipe, schedule=replace(recipe.schedule, updates=2))
+    energy = train(recipe, known.train, None, seed=0, show=False).energy
+    scores: dict[str, Callable[[Tensor], Any]] = {
+        "energy": partial(energy_scores, energy),
+        "features": partial(energy_scores, FeatureRule().over(energy, known.train, seed=0)),
+        "nearest neighbour": nearest_neighbour(known.train),
+    }
+    for name, score in scores.items():
+        for kind, images in unknown.items():
+            expected = detection(score(known.held_out), score(images))
+            assert found[name].kinds[kind] == expected
+        assert set(found[name].changed) == set(proxies(known.for_proxies[:2]))
+
+
+@pytest.mark.usefixtures("made_up")
+def test_kinds_left_out_are_trained_without_and_judged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(table1, "FAST", table1.SMOKE)
-    command = ["proxies", "--leave-out", "bag", "--updates", "3", "--out", str(tmp_path)]
+    monkeypatch.setattr(
+        table1, "FAST", replace(table1.SMOKE, methods={"crowded-features": short()})
+    )
+    command = ["proxies", "--leave-out", "shoes-and-bags", "--updates", "3", "--out", str(tmp_path)]
     assert main(command) == 0
     out = " ".join(capsys.readouterr().out.split())
-    assert "bag" in out
-    assert "a class left out, 3 updates" in out
-    assert (tmp_path / "without-bag-0" / "snapshots" / "averaged-000003.safetensors").exists()
+    for word in ("sandal", "boot", "kinds left out: shoes-and-bags", "random", "outlined", "PCA"):
+        assert word in out
+    folder = tmp_path / "without-shoes-and-bags-0"
+    assert (folder / "snapshots" / "averaged-000003.safetensors").exists()
+    assert main([*command, "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)["left_out"]["shoes-and-bags"]
+    assert said["features"]["kinds"].keys() == {"sandal", "sneaker", "bag", "boot"}
+    assert 0 <= said["energy"]["changed"]["blurred"]["fpr95"] <= 1
     assert main(["proxies", "--leave-out", "coat", "--leave-out", "hat", "--out", "x"]) == 2
     assert "there is no class 'hat', but t-shirt, trouser" in capsys.readouterr().err
     assert main(["proxies"]) == 2
