@@ -5,6 +5,7 @@ a reader follows from the seed and k alone: ``python -m tests.soak.fuzz READER S
 """
 
 import json
+import math
 import mmap
 import os
 import resource
@@ -51,7 +52,7 @@ def run(seed: int, inputs: int) -> list[Row]:
         shares = {name: target.share for name, target in targets(folder / "made").items()}
         whole = sum(shares.values())
         return [
-            _attacked(name, seed, max(1, round(inputs * share / whole)), folder / f"fuzz{k}")
+            _attacked(name, seed, math.ceil(inputs * share / whole), folder / f"fuzz{k}")
             for k, (name, share) in enumerate(shares.items())
         ]
 

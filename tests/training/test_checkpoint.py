@@ -1,5 +1,6 @@
 """Resuming is exact, and no moment is a bad one to be killed."""
 
+import copy
 import io
 import os
 import random
@@ -144,6 +145,33 @@ def test_code_in_a_checkpoint_is_not_run(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="cannot be read"):
         load_checkpoint(start(), tmp_path / "step-000000001.ckpt")
     assert not (tmp_path / "owned").exists()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"kinds": ["Adam"]},
+        {"kinds": True},
+        {"module": True},
+        {"negative": []},
+        {"optimizer": True},
+        {"optimizer": {"state": True, "param_groups": []}},
+        {"scheduler": 3},
+        {"module": {"two\nlines": torch.zeros(2)}},
+        {"seed": "two\nlines"},
+    ],
+)
+def test_parts_of_another_kind_are_refused_in_one_line(
+    tmp_path: Path, change: dict[str, Any]
+) -> None:
+    path = save(run(start(), 2), tmp_path)  # some found by fuzzing
+    close({**opened(path), **change}, path)
+    state = run(start(), 1)
+    before = copy.deepcopy(state.learned())
+    with pytest.raises(CheckpointError) as refused:
+        load_checkpoint(state, path)
+    assert str(refused.value).isprintable()
+    assert str(state.learned()) == str(before)
 
 
 def test_what_a_foreign_checkpoint_says_of_itself_does_not_reach_the_terminal(

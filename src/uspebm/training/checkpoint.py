@@ -146,6 +146,25 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _restore(state: TrainState, content: dict[str, Any], path: Path) -> None:
     # Everything is compared before anything is changed: no half-restored state.
+    try:
+        _compare(state, content, path)
+    except CheckpointError:
+        raise
+    except Exception as error:  # parts that are of no kind that a checkpoint has
+        raise CheckpointError(f"{path} is not a checkpoint of uspebm: {one_line(error)}") from error
+    before = copy.deepcopy(state.learned())
+    try:
+        state.restore(content)
+    except Exception as error:  # groups of parameters that do not fit, or are none
+        state.restore(before)
+        raise CheckpointError(f"{path}: {one_line(error)}") from error
+    device = next(state.module.parameters()).device
+    kind = type(state.negative)
+    state.negative = kind(**{k: v.to(device) for k, v in content["negative"].items()})
+    state.engine = content["engine"]
+
+
+def _compare(state: TrainState, content: dict[str, Any], path: Path) -> None:
     same_shapes(state.module.state_dict(), content["module"], f"{path}: weights")
     same_shapes(state.average.state_dict(), content["average"], f"{path}: averaged weights")
     for mine, saved in zip(_kinds(state), content["kinds"], strict=True):
@@ -155,17 +174,8 @@ def _restore(state: TrainState, content: dict[str, Any], path: Path) -> None:
             )
     same_shapes(_fields(state.negative), content["negative"], f"{path}: negative phase")
     if state.seed != content["seed"]:
-        raise CheckpointError(f"{path} was made with seed={content['seed']}, not {state.seed}")
-    before = copy.deepcopy(state.learned())
-    try:
-        state.restore(content)
-    except (ValueError, KeyError) as error:  # groups of parameters that do not fit
-        state.restore(before)
-        raise CheckpointError(f"{path}: {error}") from error
-    device = next(state.module.parameters()).device
-    kind = type(state.negative)
-    state.negative = kind(**{k: v.to(device) for k, v in content["negative"].items()})
-    state.engine = content["engine"]
+        seed = one_line(repr(content["seed"]))
+        raise CheckpointError(f"{path} was made with seed={seed}, not {state.seed}")
 
 
 def _fields(negative: tuple[Any, ...]) -> dict[str, Tensor]:
@@ -178,7 +188,7 @@ def same_shapes(mine: dict[str, Tensor], saved: dict[str, Tensor], what: str) ->
     for name in mine.keys() | saved.keys():
         if name not in saved or name not in mine:
             where = "checkpoint" if name in saved else "state"
-            raise CheckpointError(f"{what}: only the {where} has {name!r}")
+            raise CheckpointError(f"{what}: only the {where} has {one_line(repr(name))}")
         a, b = mine[name], saved[name]
         if a.shape != b.shape or a.dtype != b.dtype:
             raise CheckpointError(
