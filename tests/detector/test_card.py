@@ -124,8 +124,8 @@ def test_the_verdict_on_images() -> None:
     assert load("fashion-mnist").verdict() == f"recipe images-energy: a network (Conv) {orders}"
     assert load("fashion-mnist-srlmc").verdict() == f"recipe SRLMC: a network (Conv) {orders}"
     pixels = (
-        "recipe pixels: scores are distances to 32 images of the data in pixels, and no network is "
-        "trained; they order images and are no densities"
+        "recipe pixels: scores are scaled distances to 32 images of the data in pixels, and no "
+        "network is trained; they order images and are no densities"
     )
     assert made_of_few_images().verdict() == pixels
 

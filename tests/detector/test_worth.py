@@ -52,8 +52,10 @@ def test_a_network_finds_what_pixels_do_not() -> None:
     found = worth_of(FeatureRule(), conv(), stripes(400), stripes(200, 1), seed=0)
     assert found.by_network > 0.6
     assert 0.0 <= found.by_pixels <= 1.0
-    assert Worth(0.5, 0.515).kept
-    assert not Worth(0.5, 0.525).kept
+    assert Worth(0.5, 0.515).kept(500)
+    assert not Worth(0.5, 0.525).kept(500)
+    assert Worth(0.5, 0.535).kept(125)
+    assert not Worth(0.5, 0.545).kept(125)
 
 
 def test_a_blind_network_finds_no_more_than_its_false_alarms() -> None:
@@ -65,10 +67,10 @@ def test_a_blind_network_finds_no_more_than_its_false_alarms() -> None:
 
 def test_a_blind_network_is_discarded_with_a_warning() -> None:
     recipe, images, held = image_recipe(stripes(60)), stripes(400), stripes(60, 1)
-    with pytest.warns(UserWarning, match=r"the network is discarded.*pixels \d+%; train longer"):
+    with pytest.warns(UserWarning, match=r"the network is discarded.*pixels \d+%; .*train longer"):
         energy, worth = scored(recipe, Blind(), images, held, seed=0)
     assert worth is not None
-    assert not worth.kept
+    assert not worth.kept(len(held))
     assert isinstance(energy, FeatureEnergy)
     assert isinstance(energy.network, Pixels)
     expected = IN_PIXELS.over(Blind(), torch.cat([images, held]), seed=0)
@@ -81,7 +83,7 @@ def test_a_network_that_sees_is_kept_and_all_images_are_centres() -> None:
         warnings.simplefilter("error")
         energy, worth = scored(recipe, conv(), images, held, seed=0)
     assert worth is not None
-    assert worth.kept
+    assert worth.kept(len(held))
     assert isinstance(energy, FeatureEnergy)
     assert len(energy.centres) == 460
 
@@ -96,7 +98,8 @@ def test_the_verdict_says_what_the_network_was_worth(fitted: EnergyDetector) -> 
     assert fitted.worth_ is not None
     said = fitted.verdict()
     assert "recipe images" in said
-    assert ("kept after 2 updates" if fitted.worth_.kept else "the network is discarded") in said
+    discarded = isinstance(fitted.scorer_.energy.network, Pixels)
+    assert ("the network is discarded" if discarded else "kept after 2 updates") in said
     assert f"{fitted.worth_.by_network:.0%} are found by the network" in said
     assert f"{fitted.worth_.by_pixels:.0%} by pixels" in said
 
@@ -116,3 +119,11 @@ def test_models_are_small(fitted: EnergyDetector, tmp_path: Path) -> None:
     kept = fitted.scorer_.energy.centres.numel()  # type: ignore[operator]
     size = sum(path.stat().st_size for path in (tmp_path / "model").iterdir())
     assert size <= 10_000_000 + 4 * kept
+
+
+def test_the_range_of_floats_does_not_matter() -> None:
+    """Images in [0, 1] are changed within it, and found as those in [−1, 1] are."""
+    images, held = stripes(400), stripes(200, 1)
+    wide = worth_of(FeatureRule(), conv(), images, held, seed=0)
+    narrow = worth_of(FeatureRule(), conv(), (images + 1) / 2, (held + 1) / 2, seed=0)
+    assert narrow.by_pixels == pytest.approx(wide.by_pixels, abs=0.01)

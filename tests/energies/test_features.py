@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -143,10 +144,30 @@ def test_bad_settings_are_refused(change: dict[str, object], message: str) -> No
 def test_what_does_not_fit_together_is_refused() -> None:
     with pytest.raises(ValueError, match="Linear has no method features"):
         FeatureRule().over(nn.Linear(2, 1), torch.zeros(5, 2), seed=0)
-    with pytest.raises(ValueError, match=r"centres of shape \(1, 4\)"):
-        FeatureEnergy(Pixels((4,)), torch.zeros(1, 4), torch.zeros(1))
-    with pytest.raises(ValueError, match=r"with \(3,\) scales"):
-        FeatureEnergy(Pixels((4,)), torch.zeros(5, 4), torch.zeros(3))
-    frame = torch.zeros(4), torch.zeros(4, 3)
-    with pytest.raises(ValueError, match=r"turn of shape \(4, 3\) must have \(4, 5\)"):
-        FeatureEnergy(Pixels((4,)), torch.zeros(5, 5), torch.zeros(5), frame)
+    with pytest.raises(ValueError, match="1 training points are too few"):
+        FeatureRule().over(network(), IMAGES[:1], seed=0)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"centres": torch.zeros(1, 4)}, r"centres of shape \(1, 4\) must be two or more"),
+        ({"centres": torch.zeros(5, 0)}, r"centres of shape \(5, 0\)"),
+        ({"log_scale": torch.zeros(3)}, r"log_scale of shape \(3,\)"),
+        (
+            {"frame": (torch.zeros(4), torch.zeros(4, 3))},
+            r"turn of shape \(4, 3\) must have",
+        ),
+        ({"centres": torch.zeros(5, 4, dtype=torch.int64)}, "finite numbers in float32"),
+        ({"centres": torch.full((5, 4), math.nan)}, "finite numbers in float32"),
+        ({"log_scale": torch.full((5,), math.inf)}, "finite numbers in float32"),
+        ({"log_scale": torch.zeros(5).double()}, "finite numbers in float32"),
+        ({"neighbours": True}, "neighbours=True must be a whole number"),
+    ],
+)
+def test_parts_that_are_no_energy_are_refused(change: dict[str, Any], message: str) -> None:
+    """As a foreign model's file may have them."""
+    parts: dict[str, Any] = {"centres": torch.zeros(5, 4), "log_scale": torch.zeros(5)}
+    FeatureEnergy(Pixels((4,)), **parts)
+    with pytest.raises(ValueError, match=message):
+        FeatureEnergy(Pixels((4,)), **parts | change)

@@ -62,7 +62,7 @@ def test_without_classes_none_is_left_out() -> None:
 @pytest.mark.usefixtures("made_up")
 def test_scores_are_those_of_the_parts_they_name(tmp_path: Path) -> None:
     found = left_out.judged_without(FASHION_MNIST, "tops", short(), tmp_path, updates=2)
-    assert tuple(found) == left_out.SCORERS
+    assert {"features", "energy", "random features", "nearest neighbour"} < found.keys()
     known, unknown = left_out.without(FASHION_MNIST, left_out.GROUPS["tops"])
     recipe = short().given(known.train)
     recipe = replace(recipe, schedule=replace(recipe.schedule, updates=2))

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from tests.recipes.common import small_images
 from tests.recipes.test_run import CROWDED, scheduled
@@ -13,7 +14,9 @@ from uspebm import train
 from uspebm.detector.choice import budgeted
 from uspebm.recipes import Run, budget
 from uspebm.recipes.budget import SLACK, within_minutes
+from uspebm.recipes.images import pixel_recipe
 from uspebm.recipes.signature import recipe_in
+from uspebm.recipes.tables import table_recipe
 
 IMAGES = small_images(60)
 
@@ -66,3 +69,9 @@ def test_an_interrupted_run_goes_on_with_the_updates_it_was_begun_with(tmp_path:
     assert budgeted(other, IMAGES, 1.0, tmp_path, 0).noise == 0.1
     assert budgeted(CROWDED, IMAGES, None, tmp_path, 0) is CROWDED
     assert recipe_in(tmp_path / "nowhere") is None
+
+
+def test_what_trains_nothing_needs_no_time() -> None:
+    assert within_minutes(pixel_recipe(), IMAGES, 1.0, 0) == pixel_recipe()
+    few = table_recipe()
+    assert within_minutes(few, torch.zeros(12, 2), 1.0, 0) == few

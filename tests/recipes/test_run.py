@@ -23,6 +23,7 @@ from uspebm import (
     load_snapshot,
     train,
 )
+from uspebm.energies.features import FeatureRule
 from uspebm.energies.rules import ConvRule, MLPRule
 from uspebm.negative import CrowdedUSP, RandomFields
 from uspebm.recipes import AtData, Run, Schedule
@@ -252,12 +253,18 @@ def test_bad_schedules_are_refused(change: dict[str, Any], message: str) -> None
         scheduled(**change)
 
 
-@pytest.mark.parametrize("device", ["cuda:99", "nowhere"])
+@pytest.mark.parametrize("device", ["cuda:99", "nowhere", "meta"])
 def test_a_device_that_is_not_at_hand_is_named(device: str) -> None:
     with pytest.raises(ValueError, match=f"device='{device}' is not at hand: "):
         Run(CROWDED, small_images(20), None, 0, show=False, device=device)
 
 
 def test_tables_train_on_the_cpu() -> None:
-    with pytest.raises(ValueError, match="tables train on the cpu"):
+    with pytest.raises(ValueError, match="needs the cpu; leave it out"):
         Run(small_table(), mixture(100), None, 0, show=False, device="cuda")
+
+
+def test_a_network_without_features_is_refused_before_it_is_trained() -> None:
+    recipe = replace(CROWDED, energy=MLPRule(), score=FeatureRule())
+    with pytest.raises(ValueError, match="MLP has no method features"):
+        Run(recipe, small_images(20), None, 0, show=False)

@@ -44,7 +44,9 @@ def energy_from(
     """
     if parts["kind"] == "FeatureEnergy":
         network = _network(parts["network"], event_shape, tensors, "energy.network.")
-        return _over_features(network, event_shape, parts["neighbours"], tensors)
+        return _over_features(network, parts, event_shape, tensors)
+    if parts["kind"] == "Pixels":
+        raise ValueError("pixels are features, and no energy")
     if parts["kind"] != "TiltedEnergy":
         return _network(parts, event_shape, tensors, "energy.")
     centres = tensors["energy.reference.centres"]
@@ -55,18 +57,27 @@ def energy_from(
 
 
 def _over_features(
-    network: nn.Module, event_shape: tuple[int, ...], neighbours: int, tensors: dict[str, Tensor]
+    network: nn.Module,
+    parts: dict[str, Any],
+    event_shape: tuple[int, ...],
+    tensors: dict[str, Tensor],
 ) -> FeatureEnergy:
     centres, scale = tensors["energy.centres"], tensors["energy.log_scale"]
     frame = None
     if "energy.turn" in tensors:
         frame = tensors["energy.shift"], tensors["energy.turn"]
-    # Whatever its weights are, which are yet to be loaded, it has so many features.
-    seen = features_of(network, torch.zeros(1, *event_shape)).shape[1]
+    seen = _features_of(parts["network"], event_shape)
     wanted = centres.shape[-1] if frame is None else len(frame[0])
     if seen != wanted:
         raise ValueError(f"the network has {seen} features, not {wanted}")
-    return FeatureEnergy(network, centres, scale, frame, neighbours)
+    return FeatureEnergy(network, centres, scale, frame, parts["neighbours"])
+
+
+def _features_of(parts: dict[str, Any], event_shape: tuple[int, ...]) -> int:
+    """How many features a network has, without a number of it."""
+    with torch.device("meta"):
+        network = NETWORKS[parts["kind"]](event_shape, **parts["settings"])
+        return features_of(network, torch.empty(1, *event_shape)).shape[1]
 
 
 def _network(

@@ -257,6 +257,8 @@ def _rebuilt(
     detector.curve_ = [Look(int(update), float(value)) for update, value in about["curve"]]
     if (worth := about.get("worth")) is not None:  # older models have none
         detector.worth_ = Worth(*map(float, worth))
+        if not all(0 <= share <= 1 for share in detector.worth_):
+            raise ValueError("the worth is no two shares")
     detector.dropped_columns_ = _names(about["dropped_columns"])
     detector.resized_ = bool(about.get("resized", False))  # older models never were
     if about["columns"] is not None:

@@ -8,7 +8,7 @@ from ..energies.features import FeatureEnergy, Pixels
 from ..energies.kernel import TiltedEnergy
 from ..recipes import Recipe
 from ..recipes.held_out import Curve
-from .worth import Worth
+from .worth import FALSE_ALARMS, Worth
 
 
 def verdict_on(
@@ -38,7 +38,7 @@ def verdict_on(
 def verdict_on_images(recipe: Recipe | None, energy: FeatureEnergy, worth: Worth | None) -> str:
     """The same for energies over features."""
     trained = "an energy trained elsewhere" if recipe is None else f"recipe {recipe.name}"
-    near = f"scores are distances to {len(energy.centres):,} images of the data"
+    near = f"scores are scaled distances to {len(energy.centres):,} images of the data"
     if worth is None:
         how = "in pixels, and no network is trained"
         if not isinstance(energy.network, Pixels):
@@ -46,11 +46,11 @@ def verdict_on_images(recipe: Recipe | None, energy: FeatureEnergy, worth: Worth
         return f"{trained}: {near} {how}; they order images and are no densities"
     found = (
         f"of held-back images that were changed, {worth.by_network:.0%} are found by the network "
-        f"at a false-alarm rate of 5%, {worth.by_pixels:.0%} by pixels alone"
+        f"at a false-alarm rate of {FALSE_ALARMS:.0%}, {worth.by_pixels:.0%} by pixels alone"
     )
     updates = "" if recipe is None else f" after {recipe.schedule.updates} updates"
     kept = "in pixels, the network is discarded"
-    if worth.kept:
+    if not isinstance(energy.network, Pixels):
         kept = f"in the features of a network ({type(energy.network).__name__}), kept{updates}"
     return f"{trained}: {near} {kept}; {found}"
 

@@ -88,16 +88,21 @@ class FeatureEnergy(nn.Module):
     ) -> None:
         super().__init__()
         at_least(1, neighbours=neighbours)
-        if centres.dim() != 2 or len(centres) < 2 or log_scale.shape != centres.shape[:1]:
+        if centres.dim() != 2 or len(centres) < 2 or not centres.shape[1]:
+            raise ValueError(f"centres of shape {tuple(centres.shape)} must be two or more (n, r)")
+        if log_scale.shape != centres.shape[:1]:
             raise ValueError(
-                f"centres of shape {tuple(centres.shape)} with {tuple(log_scale.shape)} scales "
-                "must be features (n, r) of n points, two at least, with a scale (n,) each"
+                f"log_scale of shape {tuple(log_scale.shape)} must be one number for each of "
+                f"{len(centres)} centres"
             )
         shift, turn = frame if frame is not None else (None, None)
         if shift is not None and turn is not None:
-            wanted = (len(shift), centres.shape[1])
+            wanted = (shift.numel(), centres.shape[1])
             if shift.dim() != 1 or tuple(turn.shape) != wanted:
                 raise ValueError(f"turn of shape {tuple(turn.shape)} must have {wanted}")
+        given = [part for part in (centres, log_scale, shift, turn) if part is not None]
+        if any(part.dtype != torch.float32 or not part.isfinite().all() for part in given):
+            raise ValueError("centres, scales and frame must be finite numbers in float32")
         self.network = network
         self.neighbours = neighbours
         self.register_buffer("centres", centres)
@@ -184,13 +189,25 @@ class FeatureRule:
         at_least(2, centres=self.centres)
         at_least(1, neighbours=self.neighbours)
 
+    def check(self, network: nn.Module) -> None:
+        """An error where ``network`` shows no features: before it is trained."""
+        if self.of == "network" and not hasattr(network, "features"):
+            raise ValueError(
+                f"{type(network).__name__} has no method features(x): an energy over features "
+                "needs a network that shows them, such as Conv"
+            )
+
     def over(self, network: nn.Module, points: Tensor, seed: int) -> FeatureEnergy:
         """With centres among ``points``; the same ones for the same seed."""
+        self.check(network)
+        if len(points) < 2:
+            raise ValueError(f"{len(points)} training points are too few: distances need two")
         most, shape = self.centres, tuple(points.shape[1:])
         if self.of == "pixels":
             network, most = Pixels(shape), min(most, max(2, MOST_KEPT // math.prod(shape)))
         chosen = torch.randperm(len(points), generator=generator(seed, "centres"))[:most]
-        centres, frame = features_of(network, points[chosen]), None
+        network.eval()  # as it will score
+        centres, frame = features_of(network, points[chosen].float()), None
         if self.of != "pixels":  # which share a unit, and are too many to be turned
             shift = centres.mean(0)
             frame = shift, _half_whitening(centres - shift)
@@ -202,10 +219,5 @@ class FeatureRule:
 @torch.no_grad()
 def features_of(network: nn.Module, points: Tensor) -> Tensor:
     """What ``network`` sees in ``points``, however many they are."""
-    if not hasattr(network, "features"):
-        raise ValueError(
-            f"{type(network).__name__} has no method features(x): an energy over features needs a "
-            "network that shows them, such as Conv"
-        )
     size = max(1, min(500, NUMBERS_AT_ONCE // math.prod(points.shape[1:])))
     return torch.cat([network.features(part) for part in points.split(size)])  # type: ignore[operator]

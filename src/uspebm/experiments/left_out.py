@@ -28,7 +28,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
 }
 """Of Fashion-MNIST's classes, some that are alike."""
 PRINCIPAL = 60
-SCORERS = ("features", "energy", "random features", "nearest neighbour", "PCA residual")
+"""Directions whose residual counts."""
 
 
 class Findings(NamedTuple):
@@ -61,8 +61,8 @@ def judged_without(
     scores = _scores(recipe, energy, known.train)
     changed = proxies(known.for_proxies)
     found = {}
-    for scorer in SCORERS:
-        score = scores[scorer]()
+    for scorer, make in scores.items():
+        score = make()
         usual = score(known.held_out)
         against = partial(_against, score, usual)
         found[scorer] = Findings(against(unknown), against(changed))

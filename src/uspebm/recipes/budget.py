@@ -29,6 +29,8 @@ def within_minutes(
     """``recipe`` with at most its own number of updates, and no more than fit ``minutes``."""
     if not (math.isfinite(minutes) and minutes > 0):
         raise ValueError(f"minutes={minutes} must be a positive number")
+    if not recipe.schedule.updates:
+        return recipe
     began = time.monotonic()
     seconds: list[float] = []
     schedule = replace(recipe.schedule, updates=max(recipe.schedule.updates, TIMED + 1))
@@ -38,6 +40,8 @@ def within_minutes(
             seconds.append(record.seconds)
         if len(seconds) == TIMED or (seconds and _used(began) > TRIED * 60 * minutes):
             break
+    if not seconds:  # there is too little to train on
+        return recipe
     left = SLACK * 60 * minutes - _used(began)
     settled = seconds[len(seconds) // 2 :]
     fitting = max(1, math.floor(left / statistics.fmean(settled)))

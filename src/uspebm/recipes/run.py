@@ -296,5 +296,5 @@ class Run:
 
 def _allowed(device: str, recipe: Recipe) -> str:
     if device != "cpu" and recipe.schedule.held_out is not None:
-        raise ValueError(f"device={device!r}: tables train on the cpu, in seconds; leave it out")
+        raise ValueError(f"device={device!r}: recipe {recipe.name} needs the cpu; leave it out")
     return at_hand(device)

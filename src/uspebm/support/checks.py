@@ -13,7 +13,7 @@ def positive(**settings: object) -> None:
 def at_least(bound: int, **settings: object) -> None:
     """Every setting is a whole number not below ``bound``."""
     for name, value in settings.items():
-        if not isinstance(value, int) or value < bound:
+        if not isinstance(value, int) or isinstance(value, bool) or value < bound:
             raise ValueError(f"{name}={value} must be a whole number, at least {bound}")
 
 
@@ -29,7 +29,7 @@ def at_hand(device: str) -> str:
     import torch  # the commands check settings before they load it
 
     try:
-        torch.empty(0, device=device)
+        torch.zeros(1, device=device).item()
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         reason = " ".join(str(error).split())[:200]
         raise ValueError(f"device={device!r} is not at hand: {reason}") from None
