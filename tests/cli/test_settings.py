@@ -97,7 +97,10 @@ def test_settings_that_are_refused(
         ("compare", ["--seeds INT", "(default: 1)", "(default: runs/compare)"]),
         ("demo", ["--steps INT", "(default: 500)", "(default: runs/demo)"]),
         ("reproduce", ["--inside NAME", "(default: fashion-mnist)", "(default: fast)"]),
-        ("proxies", ["--leave-out CLASS", "(default: as in Table 1)", "(default: runs/proxies)"]),
+        (
+            "proxies",
+            ["--leave-out KINDS", "(default: the recipe's own)", "(default: runs/proxies)"],
+        ),
         ("bench", ["--json FILE", "(default: runs/bench)"]),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

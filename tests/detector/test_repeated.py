@@ -15,7 +15,7 @@ from uspebm.data.image_sets import fashion_mnist
 from uspebm.data.points import points
 from uspebm.energies.rules import ConvRule
 from uspebm.experiments.image_problem import FASHION_MNIST, ImageProblem
-from uspebm.recipes.images import crowded_recipe, image_recipe
+from uspebm.recipes.images import crowded_recipe, energy_recipe
 
 FROZEN = replace(crowded_recipe((1, 28, 28), 10.0, 10_000), name="images-energy")
 """What the models of Table 1 were trained by."""
@@ -77,7 +77,7 @@ AT_HAND = pytest.mark.skipif("USPEBM_DATA" not in os.environ, reason="the images
 def test_the_images_call_for_the_recipe_that_table_1_was_frozen_with() -> None:
     train_images = FASHION_MNIST.split().train
     assert len(train_images) == 55_000
-    assert image_recipe(train_images) == FROZEN
+    assert energy_recipe(train_images) == FROZEN
 
 
 @AT_HAND
