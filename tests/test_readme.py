@@ -164,5 +164,5 @@ def test_the_first_sentence_promises_no_density() -> None:
     assert "trusted" not in README
     assert "no density" in first
     assert "kernel density with a tilt" in first
-    (ours,) = re.findall(r"^\| \*\*crowded, leveled.*$", README, re.MULTILINE)
+    (ours,) = re.findall(r"^\| \*\*features of a crowded, leveled.*$", README, re.MULTILINE)
     assert ["**" in cell for cell in ours.split("|")[2:-1]] == [True] * 3 + [False] * 2
