@@ -173,3 +173,15 @@ def test_resuming_is_exact_where_neighbours_are_found_by_sketches(
     for _ in fit(resumed, phase, data, batch_size=10, steps=6):
         pass
     assert torch.equal(straight.negative[0], resumed.negative[0])
+
+
+def test_a_network_that_no_code_is_compiled_for_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    """Such as that of images with sides above 64, which has a convolution more."""
+    deep = Conv((1, 16, 16), filters=(16, 16, 16, 16), width=16)
+    box = replace(PHASE, domain=Box(-1.0, 1.0, (1, 16, 16)))
+    choose_engine(deep, box, steps=10_000)
+    assert "no compiled code for filters [16, 16, 16, 16]" in caplog.text
+    caplog.clear()
+    choose_engine(deep, box, steps=1)
+    choose_engine(small(), PHASE, steps=10_000)
+    assert "no compiled code" not in caplog.text

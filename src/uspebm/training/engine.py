@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from torch import nn
 
+from ..energies import Conv
 from ..native import BuildError, NativeConv, NativePairs, can_search
 from ..types import Energy, NegativePhase, Workspace
 
@@ -28,6 +29,9 @@ def choose_engine(module: nn.Module, phase: NegativePhase[Any], steps: int) -> E
     moves = getattr(phase, "gradients", 0) * steps
     evaluates = NativeConv.can_run(module) and moves >= WORTH_COMPILING
     searches = _searches(module, phase) and moves >= WORTH_SEARCHING
+    if isinstance(module, Conv) and not NativeConv.can_run(module) and moves >= WORTH_COMPILING:
+        filters = module.settings["filters"]
+        log.warning("Gradients by torch, which is slower: no compiled code for filters %s", filters)
     return available("native", module, phase) if evaluates or searches else "torch"
 
 
