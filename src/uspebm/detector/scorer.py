@@ -7,7 +7,7 @@ from ..energies.kernel import affordable
 from .scaling import Scaling
 
 SCORED = 256
-"""Points scored at a time: their distances to 2,000 centres fit a processor's cache."""
+"""Points scored at a time: their distances to a table's 2,000 centres fit a processor's cache."""
 FARTHEST = 1e100
 """Scaled coordinates end there, where their squares are still numbers: beyond are outliers."""
 FARTHEST_SINGLE = 1e4

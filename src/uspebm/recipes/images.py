@@ -85,7 +85,10 @@ def _recipe_for(name: str, images: Tensor, work: Work, score: FeatureRule | None
 
 
 def pixel_recipe() -> Recipe:
-    """Neighbours in pixels, and nothing trained: for images too few to learn a network from."""
+    """Neighbours in pixels, and nothing trained: for images too few to learn a network from.
+
+    A run needs an energy to begin with; this one's is a kernel density that nothing is scored by.
+    """
     nothing = Schedule(updates=0, batch_size=1, held_out=HeldOut(share=0.0))
     return Recipe("pixels", TiltedKernel(), TiltDraws(), nothing, score=FeatureRule(of="pixels"))
 
