@@ -67,6 +67,13 @@ SET_FILES = {
             "5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b",
         ),
         (
+            "fashion-mnist/test-labels",
+            "fashion-mnist",
+            "t10k-labels-idx1-ubyte.gz",
+            _FASHION,
+            "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34",
+        ),
+        (
             "mnist/train",
             "mnist",
             "train-images-idx3-ubyte.gz",
@@ -86,6 +93,13 @@ SET_FILES = {
             "t10k-images-idx3-ubyte.gz",
             _MNIST,
             "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
+        ),
+        (
+            "mnist/test-labels",
+            "mnist",
+            "t10k-labels-idx1-ubyte.gz",
+            _MNIST,
+            "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
         ),
         (
             "kmnist",

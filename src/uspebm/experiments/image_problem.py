@@ -74,6 +74,7 @@ class ImageProblem:
         ood: The OOD sets; the first is looked at closely.
         paper_figures: What the paper reports on it.
         labels: Classes of the training images.
+        test_labels: Classes of the test images.
         classes: Their names, by number.
     """
 
@@ -83,6 +84,7 @@ class ImageProblem:
     ood: Mapping[str, Load]
     paper_figures: PaperFigures | None = None
     labels: Load | None = None
+    test_labels: Load | None = None
     classes: tuple[str, ...] = ()
 
     def split(self) -> ImageSplit:
@@ -139,6 +141,7 @@ FASHION_MNIST = ImageProblem(
         },
     ),
     labels=partial(_labels, "fashion-mnist/train-labels"),
+    test_labels=partial(_labels, "fashion-mnist/test-labels"),
     classes=(
         *("t-shirt", "trouser", "pullover", "dress", "coat"),
         *("sandal", "shirt", "sneaker", "bag", "boot"),
@@ -153,6 +156,7 @@ MNIST = ImageProblem(
         **{name: load for name, load in FASHION_MNIST.ood.items() if name != "MNIST"},
     },
     labels=partial(_labels, "mnist/train-labels"),
+    test_labels=partial(_labels, "mnist/test-labels"),
     classes=tuple("0123456789"),
 )
 PROBLEMS = {one.name.lower(): one for one in (FASHION_MNIST, MNIST)}
