@@ -13,7 +13,7 @@ from uspebm import Box, EnergyDetector, Importance, Recipe
 from uspebm.energies.kernel import KernelReference, TiltedEnergy
 from uspebm.energies.rules import GivenEnergy
 from uspebm.recipes import Schedule
-from uspebm.recipes.tables import TiltedKernel, table_recipe
+from uspebm.recipes.tables import TiltedKernel, density_recipe
 
 Values = NDArray[np.float64]
 X = np.random.default_rng(0).normal(size=(300, 3)) @ [[1, 0.8, 0], [0, 0.5, 0], [0, 0, 2]]
@@ -23,7 +23,7 @@ IMAGES = np.random.default_rng(0).integers(0, 256, size=(80, 8, 9, 3)).astype(np
 
 def with_centres(centres: int, rate: float = 1e-3) -> Recipe:
     """The tables recipe; with few centres its reference is poor, and there is much to learn."""
-    recipe = table_recipe()
+    recipe = density_recipe()
     schedule = replace(recipe.schedule, learning_rate=rate)
     return replace(recipe, energy=TiltedKernel(centres), schedule=schedule)
 
@@ -34,7 +34,7 @@ def small(recipe: Any = None, **changes: Any) -> EnergyDetector:
     return EnergyDetector(recipe or with_centres(20, rate=1e-2), **settings)
 
 
-def reference_only(recipe: Any = "auto", **changes: Any) -> EnergyDetector:
+def reference_only(recipe: Any = "tables-density", **changes: Any) -> EnergyDetector:
     """No network is trained."""
     return small(recipe, **{"max_updates": 0} | changes)
 

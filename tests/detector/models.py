@@ -35,7 +35,8 @@ torch.manual_seed(0)
 CASES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "table": (TABLE, with_centres(30), {"calibration": np.float64(0.3), "max_updates": 50}),
     "data frame": (FRAME, with_centres(30), {"max_updates": np.int64(50)}),
-    "reference alone": (TABLE, "tables", {"max_updates": 0, "false_alarm_rate": 0.1}),
+    "neighbours": (TABLE, "auto", {}),
+    "reference alone": (TABLE, "tables-density", {"max_updates": 0, "false_alarm_rate": 0.1}),
     "chains": (TABLE, "tables-srlmc", {"max_updates": 1, "verbose": False}),
     "bytes": (BYTES, "auto", {}),
     "colour": (COLOUR, "auto", {}),

@@ -10,7 +10,16 @@ import numpy as np
 import pytest
 import torch
 
-from tests.detector.common import Own, X, fitted, own_recipe, reference_only, small, with_centres
+from tests.detector.common import (
+    Own,
+    X,
+    fitted,
+    own_recipe,
+    reference_only,
+    small,
+    tilted,
+    with_centres,
+)
 from tests.detector.models import FRAME, TABLE, made
 from uspebm import EnergyDetector, load, save_model
 from uspebm.detector.card import card, draw_curve
@@ -20,12 +29,15 @@ from uspebm.recipes.held_out import HeldOut, Look
 def test_the_card_says_what_one_should_know() -> None:
     detector = made("data frame")
     text = card(detector, "Pumps", "120 rows of pumps.csv")
-    assert text.startswith("# Pumps\n\nRecipe tables: a kernel density and a network, kept after ")
+    assert text.startswith(
+        "# Pumps\n\nRecipe tables-density: a kernel density and a network, kept after "
+    )
     assert "\n## Data\n\n- Fitted to 120 rows of pumps.csv.\n" in text
     assert "3 columns" in text
     assert "- Columns left out: 'id', 'größe'." in text
     assert f"{len(detector.calibration_scores_)} points kept for calibration" in text
-    mean = detector.scorer_.scaling.shift
+    held = tilted(detector).reference.centres
+    mean = detector.scorer_.scaling.inverse(held).mean(0)
     assert f"| α | {mean[0]:.6g} | " in text
     assert f"| d\\|e | {mean[2]:.6g} | " in text
     row = next(line for line in text.splitlines() if line.startswith("| b, c |"))
@@ -60,6 +72,16 @@ def test_a_card_lists_thirty_columns() -> None:
     assert "And 3 more columns." in text
 
 
+def test_the_card_of_neighbours_lists_columns_and_claims_no_density() -> None:
+    text = card(made("neighbours"), "Neighbours")
+    assert text.startswith("# Neighbours\n\nRecipe tables: distances to 120 rows of the data in ")
+    assert "- No network: neighbours in " in text
+    low, high = map(float, text.split("| number 1 |")[1].splitlines()[0].split("|")[1:3])
+    assert low == pytest.approx(TABLE[:, 0].min(), rel=1e-4)
+    assert high == pytest.approx(TABLE[:, 0].max(), rel=1e-4)
+    assert "log-densities" not in text
+
+
 def test_unknown_likelihoods_are_not_drawn(tmp_path: Path) -> None:
     odd = copy.deepcopy(made("table"))
     odd.curve_ = [Look(0, math.nan), Look(50, -math.inf), Look(100, 1.5)]
@@ -88,7 +110,7 @@ def test_the_verdict_on_a_network_that_is_kept_names_the_updates_and_the_gain() 
     gain = fitted().curve_[1].log_likelihood - fitted().curve_[0].log_likelihood
     assert gain > 0.01
     assert fitted().verdict() == (
-        "recipe tables: a kernel density and a network, kept after 20 updates and worth "
+        "recipe tables-density: a kernel density and a network, kept after 20 updates and worth "
         f"{gain:.3f} nats per held-out point over the kernel density alone"
     )
 
@@ -110,8 +132,8 @@ def test_the_verdict_is_on_the_weights_that_were_kept() -> None:
 
 
 def test_the_verdict_on_a_reference_alone_says_why() -> None:
-    alone = "recipe tables: the kernel density alone, no network is kept "
-    assert reference_only("tables").fit(X).verdict() == f"{alone}(none was trained)"
+    alone = "recipe tables-density: the kernel density alone, no network is kept "
+    assert reference_only().fit(X).verdict() == f"{alone}(none was trained)"
     ruined = small(with_centres(200, rate=0.5)).fit(X)
     better = f"{alone}(no network did better on held-out points)"
     assert ruined.verdict() == better
@@ -124,7 +146,7 @@ def test_the_verdict_on_images() -> None:
     assert load("fashion-mnist").verdict() == f"recipe images-energy: a network (Conv) {orders}"
     assert load("fashion-mnist-srlmc").verdict() == f"recipe SRLMC: a network (Conv) {orders}"
     pixels = (
-        "recipe pixels: scores are scaled distances to 32 images of the data in pixels, and no "
+        "recipe pixels: scores are scaled distances to 40 images of the data in pixels, and no "
         "network is trained; they order images and are no densities"
     )
     assert made_of_few_images().verdict() == pixels

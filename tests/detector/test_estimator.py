@@ -34,7 +34,7 @@ from uspebm.energies.kernel import likeliest_bandwidth
 from uspebm.energies.rules import GivenEnergy
 from uspebm.recipes.held_out import HeldOut
 from uspebm.recipes.named import RecipeName
-from uspebm.recipes.tables import TiltedKernel, table_recipe
+from uspebm.recipes.tables import TiltedKernel, density_recipe
 
 
 @parametrize_with_checks([EnergyDetector(max_updates=20)])
@@ -100,7 +100,7 @@ def test_the_seed_decides_everything() -> None:
 
 def test_what_ran_is_told_with_all_its_numbers() -> None:
     found = reference_only("tables-srlmc").fit(X)
-    recipe = table_recipe("srlmc")
+    recipe = density_recipe("srlmc")
     assert found.recipe_ == replace(recipe, schedule=replace(recipe.schedule, updates=0))
     assert found.seed_ == 0
     assert found.dropped_columns_ == ()
@@ -163,18 +163,18 @@ def test_an_energy_of_ones_own_is_trained_in_a_copy() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"recipe": "x"}, "recipe='x' must be a Recipe, or one of auto, tables, tables-ps-usp"),
+        ({"recipe": "x"}, "recipe='x' must be a Recipe, or one of auto, tables, tables-density"),
         ({"recipe": Own()}, "recipe=Own.* must be a Recipe, or one of"),
         ({"recipe": "images"}, "the images recipe takes images of 1 or 3 channels"),
         ({"calibration": 1.5}, "calibration=1.5 must lie between 0 and 1"),
-        ({"calibration": 0.0}, "calibration=0.0 must be a positive number"),
+        ({"calibration": 0.0}, "calibration=0.0 must lie between 0 and 1"),
         ({"max_updates": 1.5}, "max_updates=1.5 must be a whole number"),
         ({"max_updates": -1}, "max_updates=-1 must be a whole number"),
         ({"false_alarm_rate": "often"}, "false_alarm_rate='often' must be"),
         ({"false_alarm_rate": 5}, "false_alarm_rate=5 must lie between 0 and 1"),
         ({"recipe": own_recipe(nn.Linear(3, 1))}, "energy=Linear does not fit"),
         ({"recipe": own_recipe(Own(width=4))}, "energy=Own does not fit points of shape"),
-        ({"recipe": replace(table_recipe(), energy=GivenEnergy(Own()))}, "needs a tilted energy"),
+        ({"recipe": replace(density_recipe(), energy=GivenEnergy(Own()))}, "needs a tilted energy"),
     ],
 )
 def test_bad_settings_are_refused(changes: dict[str, Any], message: str) -> None:
@@ -190,7 +190,7 @@ def test_bad_settings_are_refused(changes: dict[str, Any], message: str) -> None
         (lambda: HeldOut(patience=0), "patience=0 must be a whole number, at least 1"),
         (lambda: with_centres(5, rate=-1.0), "learning_rate=-1.0 must be a positive number"),
         (
-            lambda: replace(table_recipe().schedule, batch_size=0),
+            lambda: replace(density_recipe().schedule, batch_size=0),
             "batch_size=0 must be a whole number, at least 1",
         ),
     ],
@@ -204,7 +204,7 @@ def test_nothing_is_printed_unless_asked_for(capsys: pytest.CaptureFixture[str])
     small(max_updates=2).fit(X)
     assert not any(capsys.readouterr())
     small(max_updates=2, verbose=True).fit(X)
-    assert "tables 2/2" in capsys.readouterr().out
+    assert "tables-density 2/2" in capsys.readouterr().out
 
 
 def test_what_is_not_fitted_says_so() -> None:

@@ -15,8 +15,8 @@ from tests.detector.common import NEW, Own, OwnTilt, X, own_recipe, small, with_
 from tests.detector.signing import about
 from uspebm import MLP, Box, EnergyDetector, Importance, Recipe, load, save_model, train
 from uspebm.detector.folder import ModelFileError
-from uspebm.detector.scaling import Scaling, of_table
 from uspebm.energies.rules import GivenEnergy
+from uspebm.energies.scaling import Scaling, of_table
 from uspebm.recipes import Schedule
 from uspebm.support.randomness import generator
 

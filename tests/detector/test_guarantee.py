@@ -9,7 +9,7 @@ import pytest
 from torch import Tensor
 
 from tests.detector.common import NEW, Values, X, fitted, reference_only, small, with_centres
-from uspebm.detector import energy_detector
+from uspebm.detector import energy_detector, fitting
 from uspebm.detector.scorer import Scorer
 from uspebm.evaluation import calibration
 from uspebm.recipes import Run, train
@@ -64,7 +64,7 @@ def test_training_on_calibration_points_breaks_the_law(monkeypatch: pytest.Monke
     def leaky(scorer: Scorer, x: Tensor) -> Tensor:
         return scorer.in_parts(scorer.scaling.inverse(trained_on[-1][: len(x)]))
 
-    monkeypatch.setattr(energy_detector, "train", spied)
+    monkeypatch.setattr(fitting, "train", spied)
     monkeypatch.setattr(energy_detector, "calibration_scores", leaky)
     shares = false_alarms(50, RATES)
     for k, rate in enumerate(RATES):
@@ -118,7 +118,7 @@ def test_rates_that_cannot_be_kept_are_refused_before_training(
     message = "false_alarm_rate=0.001 needs at least 999 calibration points; there are 60"
     with pytest.raises(ValueError, match=message):
         fitted().predict(NEW, false_alarm_rate=0.001)
-    monkeypatch.delattr(energy_detector, "train")
+    monkeypatch.delattr(fitting, "train")
     with pytest.raises(ValueError, match=message):
         small(false_alarm_rate=0.001).fit(X)
 

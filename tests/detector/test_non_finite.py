@@ -13,7 +13,7 @@ from tests.detector.signing import signed
 from uspebm import EnergyDetector, load, save_model
 from uspebm.detector.folder import ModelFileError
 from uspebm.detector.onnx_export import Deployed
-from uspebm.detector.scaling import Scaling
+from uspebm.energies.scaling import Scaling
 
 REACH = 50.0
 NOWHERE = [math.nan, math.inf, -math.inf]

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from uspebm.detector.scaling import Scaling, as_is
 from uspebm.detector.scorer import SCORED, Scorer, calibration_scores
 from uspebm.energies.kernel import KernelReference, TiltedEnergy
+from uspebm.energies.scaling import Scaling, as_is
 from uspebm.support.randomness import generator
 
 

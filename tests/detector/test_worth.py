@@ -13,7 +13,7 @@ from uspebm import Conv, EnergyDetector, load, save_model
 from uspebm.detector.worth import IN_PIXELS, TRIED_ON, Worth, held_back, scored, worth_of
 from uspebm.energies.features import FeatureEnergy, FeatureRule, Pixels
 from uspebm.recipes.images import image_recipe, pixel_recipe
-from uspebm.recipes.tables import table_recipe
+from uspebm.recipes.tables import density_recipe
 from uspebm.support.randomness import generator, global_seed
 
 
@@ -44,7 +44,7 @@ def test_one_in_ten_images_is_held_back_where_a_network_is_scored_by() -> None:
     assert len(held) == 6
     assert len(held_back(image_recipe(images), stripes(6000))[1]) == TRIED_ON
     assert len(held_back(pixel_recipe(), images)[1]) == 0
-    assert len(held_back(table_recipe(), torch.zeros(50, 3))[1]) == 0
+    assert len(held_back(density_recipe(), torch.zeros(50, 3))[1]) == 0
     assert len(held_back(replace(image_recipe(images), score=None), images)[1]) == 0
 
 

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from uspebm.recipes import Recipe
 from uspebm.recipes.held_out import HeldOut
-from uspebm.recipes.tables import TiltedKernel, table_recipe
+from uspebm.recipes.tables import TiltedKernel, density_recipe
 from uspebm.support.randomness import generator
 
 
@@ -26,7 +26,7 @@ def small_table(
     centres: int = 20, updates: int = 100, rate: float = 1e-3, held_out: HeldOut | None = None
 ) -> Recipe:
     """The tables recipe with a poor reference, and so something to learn."""
-    recipe = table_recipe()
+    recipe = density_recipe()
     schedule = replace(
         recipe.schedule,
         updates=updates,

@@ -16,7 +16,7 @@ from uspebm.recipes import Run, budget
 from uspebm.recipes.budget import SLACK, within_minutes
 from uspebm.recipes.images import pixel_recipe
 from uspebm.recipes.signature import recipe_in
-from uspebm.recipes.tables import table_recipe
+from uspebm.recipes.tables import density_recipe
 
 IMAGES = small_images(60)
 
@@ -73,5 +73,5 @@ def test_an_interrupted_run_goes_on_with_the_updates_it_was_begun_with(tmp_path:
 
 def test_what_trains_nothing_needs_no_time() -> None:
     assert within_minutes(pixel_recipe(), IMAGES, 1.0, 0) == pixel_recipe()
-    few = table_recipe()
+    few = density_recipe()
     assert within_minutes(few, torch.zeros(12, 2), 1.0, 0) == few

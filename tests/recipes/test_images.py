@@ -84,9 +84,10 @@ def test_data_call_for_a_recipe() -> None:
 def test_pixels_are_scored_by_their_neighbours_and_nothing_is_trained() -> None:
     images = torch.rand(60, 1, 4, 4, generator=generator(0))
     recipe = pixel_recipe()
-    trained = train(recipe, images, None, seed=0, show=False)
-    assert trained.state.step == 0
-    energy = recipe.scored_by(trained.energy, images, seed=0)
+    assert recipe.phase is None
+    with pytest.raises(ValueError, match="recipe pixels trains nothing"):
+        train(recipe, images, None, seed=0, show=False)
+    energy = recipe.energy.build(images, seed=0)
     assert isinstance(energy, FeatureEnergy)
     assert isinstance(energy.network, Pixels)
     kept = {tuple(row) for row in energy.centres.tolist()}

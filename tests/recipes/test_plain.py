@@ -14,13 +14,14 @@ from uspebm.energies.rules import GivenEnergy
 from uspebm.recipes import paper
 from uspebm.recipes.images import crowded_recipe, pixel_recipe
 from uspebm.recipes.plain import OwnPartError, as_plain, fingerprint, from_plain
-from uspebm.recipes.tables import table_recipe
+from uspebm.recipes.tables import density_recipe, table_recipe
 
 RECIPES = {
     "images": crowded_recipe((3, 32, 32), 7.5, 3000),
     "tables": table_recipe(),
-    "tables-ps-usp": table_recipe("ps-usp"),
-    "tables-srlmc": table_recipe("srlmc"),
+    "tables-density": density_recipe(),
+    "tables-ps-usp": density_recipe("ps-usp"),
+    "tables-srlmc": density_recipe("srlmc"),
     "pixels": pixel_recipe(),
     "srlmc": paper.srlmc_recipe(),
     "ps-usp": paper.ps_usp_recipe(reading="text"),

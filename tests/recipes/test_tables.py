@@ -16,7 +16,7 @@ from uspebm.energies.rules import GivenEnergy
 from uspebm.objective import effective_sample_size
 from uspebm.recipes import Recipe, Schedule, held_out, run
 from uspebm.recipes.held_out import HeldOut
-from uspebm.recipes.tables import TiltedKernel, table_recipe
+from uspebm.recipes.tables import TiltedKernel, density_recipe
 from uspebm.support.randomness import generator
 
 TABLE = mixture(720)
@@ -149,7 +149,7 @@ def test_a_gain_that_is_too_small_does_not_count() -> None:
 
 @pytest.mark.parametrize("method", ["ps-usp", "srlmc"])
 def test_the_other_methods_train(method: Literal["ps-usp", "srlmc"]) -> None:
-    recipe = replace(small_table(updates=4), phase=table_recipe(method).phase)
+    recipe = replace(small_table(updates=4), phase=density_recipe(method).phase)
     trained = learned(recipe, TABLE[:240])
     assert len(trained.curve) == 2
     assert math.isfinite(trained.curve[-1].log_likelihood)
@@ -177,7 +177,7 @@ def test_lines_are_printed_only_if_asked_for(capsys: pytest.CaptureFixture[str])
         train(small_table(updates=3), TABLE, None, 0, show=show)
         printed = capsys.readouterr().out
         assert bool(printed) is show
-    assert "tables 3/3  held-out log-likelihood" in printed
+    assert "tables-density 3/3  held-out log-likelihood" in printed
 
 
 def test_what_is_held_out_is_apart_and_nothing_is_lost() -> None:

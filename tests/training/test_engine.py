@@ -20,10 +20,10 @@ from uspebm import (
     resume,
     save,
 )
-from uspebm.native import library
 from uspebm.negative.persistent_usp import PersistentUSPInfo
 from uspebm.neighbours import lists
 from uspebm.neighbours import search as neighbours
+from uspebm.support import compiled
 from uspebm.support.randomness import generator
 from uspebm.training.engine import Engine, available, choose_engine, energy_on, workspace_on
 
@@ -59,7 +59,7 @@ def test_without_a_compiler_torch_is_used_and_one_line_says_so(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CXX", raising=False)
-    library.library.cache_clear()
+    compiled.library.cache_clear()
     assert choose_engine(small(), PHASE, steps=10_000) == "torch"
     (record,) = caplog.records
     assert "Using torch instead of compiled code" in record.getMessage()

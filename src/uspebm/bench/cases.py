@@ -13,9 +13,9 @@ from torch.nn.functional import interpolate
 
 from ..energies import Conv
 from ..energies.gradient import energy_gradient
-from ..native.library import library
 from ..negative import ReplayState
 from ..recipes.paper import FASHION_PS_USP, FASHION_SRLMC
+from ..support.compiled import library
 from ..support.randomness import generator
 from ..training.engine import available, energy_on
 from ..types import Energy

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ..detector.energy_detector import EnergyDetector
 
 RECIPES = (
-    *("auto", "tables", "tables-ps-usp", "tables-srlmc"),
+    *("auto", "tables", "tables-density", "tables-ps-usp", "tables-srlmc"),
     *("images", "images-energy", "pixels"),
 )
 

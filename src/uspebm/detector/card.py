@@ -4,10 +4,13 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+from torch import Tensor
+
 from .. import __version__
 from ..data.points import described
 from ..energies.features import FeatureEnergy, Pixels
 from ..energies.kernel import TiltedEnergy
+from ..energies.neighbour import NeighbourEnergy
 from ..evaluation.calibration import interval, threshold
 from ..recipes.held_out import Curve
 from ..recipes.plain import as_plain
@@ -56,17 +59,22 @@ def _data(detector: EnergyDetector, data: str | None) -> Iterator[str]:
     if isinstance(energy, FeatureEnergy):
         what = "" if isinstance(energy.network, Pixels) else "features of "
         yield f"- The model holds {what}{len(energy.centres):,} of the images it was fitted to."
-    if not isinstance(energy, TiltedEnergy):
+    if isinstance(energy, NeighbourEnergy):
+        held = energy.held_rows()
+    elif isinstance(energy, TiltedEnergy):
+        held = detector.scorer_.scaling.inverse(energy.reference.centres)
+    else:
         return
-    reference = energy.reference
-    yield f"- The model holds {len(reference.centres):,} of the points it was fitted to."
-    if len(detector.event_shape_) != 1:
-        return
-    yield "\nMeans of the training points; least and greatest of those that the model holds:\n"
+    yield f"- The model holds {len(held):,} of the points it was fitted to."
+    if len(detector.event_shape_) == 1:
+        yield from _columns(detector, held)
+
+
+def _columns(detector: EnergyDetector, held: Tensor) -> Iterator[str]:
+    yield "\nOf the points that the model holds:\n"
     yield "| column | mean | min | max |"
     yield "|:---|---:|---:|---:|"
-    held = detector.scorer_.scaling.inverse(reference.centres)
-    means, lows, highs = detector.scorer_.scaling.shift, held.amin(0), held.amax(0)
+    means, lows, highs = held.mean(0), held.amin(0), held.amax(0)
     count = detector.event_shape_[0]
     names = getattr(detector, "feature_names_in_", [f"number {k + 1}" for k in range(count)])
     for k, name in enumerate(names[:LISTED_COLUMNS]):
@@ -98,9 +106,12 @@ def _model(detector: EnergyDetector, curve: bool) -> Iterator[str]:
             f"like the data. Their common constant, log Z, has a standard error of "
             f"{detector.log_z_error_:.2g}."
         )
-    network = energy.network if isinstance(energy, TiltedEnergy | FeatureEnergy) else energy
-    weights = sum(p.numel() for p in network.parameters())
-    yield f"- Network: {type(network).__name__}, {weights:,} weights."
+    if isinstance(energy, NeighbourEnergy):
+        yield f"- No network: neighbours in {len(energy.views)} kinds of units."
+    else:
+        network = energy.network if isinstance(energy, TiltedEnergy | FeatureEnergy) else energy
+        weights = sum(p.numel() for p in network.parameters())
+        yield f"- Network: {type(network).__name__}, {weights:,} weights."
     if isinstance(energy, TiltedEnergy):
         yield (
             f"- Reference density: {len(energy.reference.centres):,} Gaussians of width "

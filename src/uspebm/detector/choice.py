@@ -6,12 +6,12 @@ from typing import Any
 
 from torch import Tensor
 
+from ..energies.scaling import Scaling, as_is, of_images, of_pixels, of_table
 from ..recipes import Recipe
 from ..recipes.budget import within_minutes
 from ..recipes.named import RecipeName, name_for, recipe_named
 from ..recipes.signature import recipe_in
 from ..recipes.tables import TiltedKernel
-from .scaling import Scaling, as_is, of_images, of_pixels, of_table
 
 OWN = "own"
 """Stands for a recipe of its maker's own, which a model folder cannot hold."""
@@ -33,7 +33,7 @@ def units_and_recipe(
     else:
         recipe = name if isinstance(name, Recipe) else recipe_named(name, inside)
         units = _units(recipe, inside)
-    if max_updates is not None:
+    if max_updates is not None and recipe.phase is not None:
         recipe = replace(recipe, schedule=replace(recipe.schedule, updates=int(max_updates)))
     return units, recipe
 
@@ -41,6 +41,8 @@ def units_and_recipe(
 def _units(recipe: Recipe, inside: Tensor) -> Scaling:
     if isinstance(recipe.energy, TiltedKernel):
         return (of_table if inside.dim() == 2 else of_images)(inside)
+    if inside.dim() > 2 and recipe.phase is None:
+        return of_images(inside)
     return as_is(tuple(inside.shape[1:])) if inside.dim() == 2 else of_pixels(inside)
 
 
@@ -53,7 +55,7 @@ def budgeted(
     device: str = "cpu",
 ) -> Recipe:
     """``recipe`` with as many updates as fit; those that an interrupted run was begun with."""
-    if minutes is None:
+    if minutes is None or recipe.phase is None:
         return recipe
     begun = None if folder is None else recipe_in(folder)
     if begun is not None:

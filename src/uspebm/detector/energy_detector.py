@@ -2,7 +2,7 @@
 
 import copy
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
@@ -14,29 +14,23 @@ from torch import nn
 
 from ..energies.features import FeatureEnergy
 from ..energies.kernel import TiltedEnergy, affordable
+from ..energies.scaling import Scaling, as_is
 from ..evaluation import calibration as conformal
 from ..evaluation.metrics import Interval, intervals
-from ..recipes import Recipe, train
+from ..recipes import Recipe
 from ..recipes.held_out import LOG_Z_DRAWS, Curve
 from ..recipes.named import RECIPE_NAMES, RecipeName
-from ..support.checks import at_least, positive
+from ..support.checks import at_least, one_of
 from ..support.randomness import generator
-from .choice import OWN, budgeted, units_and_recipe
+from .choice import OWN
+from .fitting import KnownScores, Plan, fitted
 from .inputs import InputMixin
-from .scaling import Scaling, as_is
 from .scorer import Scorer, calibration_scores
 from .verdict import verdict_on, verdict_on_images
-from .worth import Worth, held_back, scored
+from .worth import Worth
 
 Values = NDArray[np.float64]
 USUAL_RATE = 0.05
-
-
-class KnownScores(NamedTuple):
-    """Calibration scores of a model that was calibrated before, as a folder keeps them."""
-
-    scores: Values
-    event_shape: tuple[int, ...]
 
 
 class EnergyDetector(InputMixin, OutlierMixin, BaseEstimator):  # type: ignore[misc]
@@ -58,7 +52,9 @@ class EnergyDetector(InputMixin, OutlierMixin, BaseEstimator):  # type: ignore[m
             tables; ``"images"`` for images, or ``"pixels"`` (neighbours in pixels) for few ones. A
             recipe of your own sees tables as they are, and images in [−1, 1].
         max_updates: Instead of the recipe's own number; 0 trains no network.
-        calibration: Share of the data kept for calibration.
+        calibration: Share of the data kept for calibration; or ``"folds"``, for recipes that train
+            nothing: none is kept, and every point is scored without its fold. ``"auto"``: folds
+            where that takes a moment, otherwise a fifth.
         false_alarm_rate: Of :meth:`predict`. ``"auto"``: 5 %, or what the calibration points allow.
         random_state: Seed of every draw.
         verbose: Show how far training is.
@@ -101,7 +97,7 @@ class EnergyDetector(InputMixin, OutlierMixin, BaseEstimator):  # type: ignore[m
         recipe: Recipe | RecipeName = "auto",
         *,
         max_updates: int | None = None,
-        calibration: float = 0.2,
+        calibration: float | Literal["auto", "folds"] = "auto",
         false_alarm_rate: float | Literal["auto"] = "auto",
         random_state: int | np.random.RandomState | None = None,
         verbose: bool = False,
@@ -131,27 +127,26 @@ class EnergyDetector(InputMixin, OutlierMixin, BaseEstimator):  # type: ignore[m
         """
         self._check_settings()
         x = self._points(X, reset=True)
-        seed = self._seed()
-        kept = min(max(1, round(self.calibration * len(x))), len(x) - 1)
-        conformal.alarms(kept, self._rate(kept))
-        order = torch.randperm(len(x), generator=generator(seed, "split"))
-        inside, held_out = (x[part] for part in order.split([len(x) - kept, kept]))
-        units, recipe = units_and_recipe(self.recipe, inside, self.max_updates)
-        place, z = None if folder is None else Path(folder), units(inside).float()
-        z, held = held_back(recipe, z)
-        recipe = budgeted(recipe, z, minutes, place, seed, device)
-        run = train(recipe, z, place, seed, self.verbose, device)
-        energy, worth = scored(recipe, run.energy.cpu(), z, held, seed)
+        plan = Plan(
+            self.recipe,
+            self._seed(),
+            self.max_updates,
+            minutes,
+            None if folder is None else Path(folder),
+            device,
+            self.verbose,
+        )
+        learned, known = fitted(plan, x, self.calibration, self._rate)
         made = type(self).from_energy(
-            energy,
-            # Channels last: narrow images, channels first, would be taken for something else.
-            held_out if held_out.dim() == 2 else held_out.movedim(1, -1),
-            scaling=units,
-            log_z=_log_z(energy, seed),
+            learned.energy,
+            known,
+            scaling=learned.units,
+            log_z=_log_z(learned.energy, plan.seed),
             of_bytes=self.of_bytes_,
             **self.get_params(deep=False),
         )
-        made.recipe_, made.seed_, made.curve_, made.worth_ = recipe, seed, run.curve, worth
+        made.recipe_, made.seed_ = learned.recipe, plan.seed
+        made.curve_, made.worth_ = learned.curve, learned.worth
         for name, value in vars(made).items():
             if name.endswith("_"):
                 setattr(self, name, value)
@@ -280,9 +275,11 @@ class EnergyDetector(InputMixin, OutlierMixin, BaseEstimator):  # type: ignore[m
             )
         if self.max_updates is not None:
             at_least(0, max_updates=_plain_number(self.max_updates))
-        positive(calibration=_plain_number(self.calibration))
-        if not self.calibration < 1:
-            raise ValueError(f"calibration={self.calibration} must lie between 0 and 1")
+        share = _plain_number(self.calibration)
+        if isinstance(share, str):
+            one_of(("auto", "folds"), calibration=share)
+        elif not 0 < share < 1:
+            raise ValueError(f"calibration={share} must lie between 0 and 1")
 
 
 def _log_z(energy: nn.Module, seed: int) -> tuple[float, float] | None:

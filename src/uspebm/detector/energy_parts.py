@@ -8,6 +8,10 @@ from torch import Tensor, nn
 from ..energies import MLP, Conv, Reconstruction
 from ..energies.features import FeatureEnergy, Pixels, features_of
 from ..energies.kernel import KernelReference, TiltedEnergy
+from ..energies.monotone import PiecewiseLinear
+from ..energies.neighbour import READINGS, NeighbourEnergy, View
+from ..energies.scaling import Scaling
+from ..support.checks import at_least
 
 NETWORKS: dict[str, type[MLP | Conv | Reconstruction | Pixels]] = {
     "MLP": MLP,
@@ -29,6 +33,9 @@ def parts_of(energy: nn.Module) -> dict[str, Any]:
     if type(energy) is TiltedEnergy:
         network = parts_of(energy.network)
         return network if network == OWN_ENERGY else {"kind": "TiltedEnergy", "network": network}
+    if type(energy) is NeighbourEnergy:
+        views = [_view_parts(view) for view in energy.views]
+        return {"kind": "NeighbourEnergy", "views": views}
     kind = type(energy).__name__
     if NETWORKS.get(kind) is type(energy):
         return {"kind": kind, "settings": energy.settings}
@@ -45,6 +52,8 @@ def energy_from(
     if parts["kind"] == "FeatureEnergy":
         network = _network(parts["network"], event_shape, tensors, "energy.network.")
         return _over_features(network, parts, event_shape, tensors)
+    if parts["kind"] == "NeighbourEnergy":
+        return _over_neighbours(parts["views"], event_shape, tensors)
     if parts["kind"] == "Pixels":
         raise ValueError("pixels are features, and no energy")
     if parts["kind"] != "TiltedEnergy":
@@ -54,6 +63,41 @@ def energy_from(
         raise ValueError(f"centres of shape {tuple(centres.shape)} are no points of {event_shape}")
     network = _network(parts["network"], event_shape, tensors, "energy.network.")
     return TiltedEnergy(network, KernelReference(centres, 1.0))
+
+
+def _view_parts(view: Any) -> dict[str, Any]:
+    return {"units": type(view.units).__name__, "neighbours": view.neighbours}
+
+
+def _over_neighbours(
+    views: list[dict[str, Any]], event_shape: tuple[int, ...], tensors: dict[str, Tensor]
+) -> NeighbourEnergy:
+    found = []
+    for k, parts in enumerate(views):
+        own = f"energy.views.{k}."
+        units: nn.Module
+        if parts["units"] == "Scaling":
+            units = Scaling(tensors[f"{own}units.shift"], tensors[f"{own}units.factor"])
+            seen = units.shift.shape
+        elif parts["units"] == "PiecewiseLinear":
+            units = _curves(f"{own}units.", tensors)
+            seen = units.knots.shape[:1]
+        else:
+            raise ValueError(f"units of kind {parts['units']!r} are not known")
+        centres, scale = tensors[f"{own}centres"], tensors[f"{own}log_scale"]
+        tails = _curves(f"{own}tails.", tensors)
+        if tuple(seen) != event_shape or tuple(centres.shape[1:]) != event_shape:
+            raise ValueError(f"view {k} is not of points of {event_shape}")
+        if len(tails.knots) != READINGS:
+            raise ValueError(f"view {k} has {len(tails.knots)} tails, not {READINGS}")
+        at_least(1, neighbours=parts["neighbours"])
+        found.append(View(units, centres, scale, tails, parts["neighbours"]))
+    return NeighbourEnergy(found)
+
+
+def _curves(prefix: str, tensors: dict[str, Tensor]) -> PiecewiseLinear:
+    names = ("knots", "values", "slopes")
+    return PiecewiseLinear(*(tensors[prefix + name] for name in names))
 
 
 def _over_features(

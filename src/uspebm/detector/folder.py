@@ -21,15 +21,16 @@ from sklearn.exceptions import NotFittedError
 from torch import Tensor, nn
 
 from .. import __version__
+from ..energies.scaling import Scaling
 from ..recipes.held_out import Look
 from ..recipes.plain import OwnPartError, as_plain, from_plain
 from ..support.files import check_writable, whole_folder
 from ..support.reading import UnreadableError, one_line, read_at_most, reading
 from .card import card, draw_curve
 from .choice import OWN
-from .energy_detector import EnergyDetector, KnownScores
+from .energy_detector import EnergyDetector
 from .energy_parts import OWN_ENERGY, energy_from, parts_of
-from .scaling import Scaling
+from .fitting import KnownScores
 from .worth import Worth
 
 FORMAT = 2

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from ..energies.kernel import affordable
-from .scaling import Scaling
+from ..energies.scaling import Scaling
 
 SCORED = 256
 """Points scored at a time: their distances to a table's 2,000 centres fit a processor's cache."""
@@ -56,7 +56,7 @@ class Scorer(nn.Module):
         """The same, for as many points as there are."""
         # Filled in place: small results kept between large temporaries would hold the memory.
         scores = torch.empty(len(x), dtype=torch.float64)
-        size = affordable(SCORED, x)
+        size = affordable(getattr(self.energy, "at_once", SCORED), x)
         for begin in range(0, len(x), size):
             scores[begin : begin + size] = self(x[begin : begin + size])
         return scores

@@ -6,6 +6,7 @@ from torch import nn
 
 from ..energies.features import FeatureEnergy, Pixels
 from ..energies.kernel import TiltedEnergy
+from ..energies.neighbour import NeighbourEnergy
 from ..recipes import Recipe
 from ..recipes.held_out import Curve
 from .worth import FALSE_ALARMS, Worth
@@ -16,6 +17,8 @@ def verdict_on(
 ) -> str:
     """Which recipe ran, whether its network was kept, and what it was worth."""
     trained = "an energy trained elsewhere" if recipe is None else f"recipe {recipe.name}"
+    if isinstance(energy, NeighbourEnergy):
+        return f"{trained}: {_on_neighbours(energy)}"
     if not isinstance(energy, TiltedEnergy):
         kind = f"{trained}: a network ({type(energy).__name__})"
         if log_z_error is not None:
@@ -53,6 +56,13 @@ def verdict_on_images(recipe: Recipe | None, energy: FeatureEnergy, worth: Worth
     if not isinstance(energy.network, Pixels):
         kept = f"in the features of a network ({type(energy.network).__name__}), kept{updates}"
     return f"{trained}: {near} {kept}; {found}"
+
+
+def _on_neighbours(energy: NeighbourEnergy) -> str:
+    return (
+        f"distances to {energy.rows:,} rows of the data in {len(energy.views)} "
+        "kinds of units; scores order rows and are no densities"
+    )
 
 
 def known_looks(curve: Curve) -> Curve:

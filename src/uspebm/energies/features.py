@@ -24,18 +24,17 @@ from torch import Tensor, nn
 
 from ..support.checks import at_least, one_of
 from ..support.randomness import generator
+from .nearest import TINY, Nearest, SearchMixin, log_scales
 from .shapes import expect_shape
 
 LEAST_SPREAD = 0.01
 """Of a feature, over the mean of all: what hardly varies over the data is not blown up further."""
 LEAST_VARIANCE = 1e-6
 """Of a direction, over the mean of all."""
-TINY = 1e-12
-"""Stands for a squared distance of zero, so that its logarithm is a number."""
 MOST_KEPT = 20_000_000
 """Of all centres together: 80 megabytes."""
-NUMBERS_AT_ONCE = 10_000_000
-"""In points whose features are found, and in distances, at a time."""
+PIXELS_AT_ONCE = 10_000_000
+"""In points whose features are found at a time."""
 
 
 class Pixels(nn.Module):
@@ -51,7 +50,7 @@ class Pixels(nn.Module):
         return x.flatten(1)
 
 
-class FeatureEnergy(nn.Module):
+class FeatureEnergy(SearchMixin, nn.Module):
     r"""How far a point's features are from those of training points.
 
     .. math:: E(x) = \log \frac{1}{k} \sum_{i=1}^{k} \|\varphi(x) - \varphi(x_{(i)})\|
@@ -125,20 +124,8 @@ class FeatureEnergy(nn.Module):
         if self.shift is not None and self.turn is not None:
             z = (z - self.shift) @ self.turn
         k = min(self.neighbours, len(self.centres) - 1)
-        which = _partial(z, self.centres).topk(k, dim=1, largest=False, sorted=False).indices
-        distance = _mean_distance(z, self.centres, which)
-        return distance.log() - 0.5 * self.log_scale[which].mean(1)
-
-
-def _partial(z: Tensor, centres: Tensor) -> Tensor:
-    """Squared distances ``(N, n)``, but for |z|², which is the same for every centre."""
-    return torch.addmm(centres.square().sum(1), z, centres.T, alpha=-2.0)
-
-
-def _mean_distance(z: Tensor, centres: Tensor, which: Tensor) -> Tensor:
-    """To those centres, by differences: a product of matrices rounds small distances away."""
-    squared = [(z - centres[near]).square().sum(1) for near in which.unbind(1)]
-    return torch.stack(squared).clamp_min(TINY).sqrt().mean(0)
+        distances, which = self._nearest()(z, k)
+        return distances.mean(1).log() - 0.5 * self.log_scale[which].mean(1)
 
 
 def _half_whitening(centred: Tensor) -> Tensor:
@@ -150,23 +137,6 @@ def _half_whitening(centred: Tensor) -> Tensor:
     variance = variance.clamp_min(max(LEAST_VARIANCE * variance.mean().item(), TINY))
     turn: Tensor = (directions * variance**-0.25).to(centred.dtype) / spread.unsqueeze(1)
     return turn
-
-
-def _log_scale(centres: Tensor, neighbours: int) -> Tensor:
-    """log of the mean distance of each to its nearest others."""
-    k, size = min(neighbours, len(centres) - 1), max(1, NUMBERS_AT_ONCE // len(centres))
-    found = []
-    for begin, z in zip(range(0, len(centres), size), centres.split(size), strict=True):
-        partial = _partial(z, centres)
-        rows = torch.arange(len(z))
-        partial[rows, begin + rows] = math.inf
-        which = partial.topk(k, dim=1, largest=False).indices
-        found.append(_mean_distance(z, centres, which))
-    scale = torch.cat(found)
-    # Points that are there more than k times are at no distance from each other: they count as
-    # being as close as any others are.
-    apart = scale[scale > 2 * math.sqrt(TINY)]
-    return scale.clamp_min(apart.min() if len(apart) else 1.0).log()
 
 
 @dataclass(frozen=True)
@@ -188,6 +158,12 @@ class FeatureRule:
         one_of(("network", "pixels"), of=self.of)
         at_least(2, centres=self.centres)
         at_least(1, neighbours=self.neighbours)
+
+    def build(self, points: Tensor, seed: int) -> FeatureEnergy:
+        """Over pixels, which need no network."""
+        if self.of != "pixels":
+            raise ValueError("features of a network need one that is trained: see over")
+        return self.over(Pixels(tuple(points.shape[1:])), points, seed)
 
     def check(self, network: nn.Module) -> None:
         """An error where ``network`` shows no features: before it is trained."""
@@ -212,12 +188,13 @@ class FeatureRule:
             shift = centres.mean(0)
             frame = shift, _half_whitening(centres - shift)
             centres = (centres - shift) @ frame[1]
-        scale = _log_scale(centres, self.neighbours)
+        k = min(self.neighbours, len(centres) - 1)
+        scale = log_scales(Nearest(centres).among_themselves(k)[0])
         return FeatureEnergy(network, centres, scale, frame, self.neighbours)
 
 
 @torch.no_grad()
 def features_of(network: nn.Module, points: Tensor) -> Tensor:
     """What ``network`` sees in ``points``, however many they are."""
-    size = max(1, min(500, NUMBERS_AT_ONCE // math.prod(points.shape[1:])))
+    size = max(1, min(500, PIXELS_AT_ONCE // math.prod(points.shape[1:])))
     return torch.cat([network.features(part) for part in points.split(size)])  # type: ignore[operator]

@@ -142,13 +142,13 @@ def distances_to_others(rows: Tensor, points: Tensor) -> Tensor:
     return squared.fill_diagonal_(math.inf)
 
 
-def likeliest_bandwidth(points: Tensor) -> tuple[float, float]:
+def likeliest_bandwidth(points: Tensor, deciding: int = DECIDING) -> tuple[float, float]:
     """The bandwidth under which points are likeliest given the others, and their mean log-density.
 
-    Of some of the points, :data:`DECIDING`. Equal points do not count as others: they would call
+    Of some of the points, ``deciding``. Equal points do not count as others: they would call
     for a bandwidth of zero, and rounded or counted values have many.
     """
-    squared = distances_to_others(points[:DECIDING], points)
+    squared = distances_to_others(points[:deciding], points)
     others = (squared < math.inf).sum(1)
     squared, others = squared[others > 0], others[others > 0]
     if not len(squared):

@@ -3,8 +3,8 @@
 May know: the energies it stands for, and how files are kept. Knows no phase and no training.
 """
 
+from ..support.compiled import BuildError
 from .conv import NativeConv
-from .library import BuildError
 from .pairs import Candidates, NativePairs, can_search
 
 __all__ = ["BuildError", "Candidates", "NativeConv", "NativePairs", "can_search"]

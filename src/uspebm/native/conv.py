@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from ..energies.networks import Conv
-from .library import BuildError, library
+from ..support.compiled import BuildError, library
 from .reals import REALS
 
 CONV_SOURCE = Path(__file__).with_name("conv_energy.cpp")

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from .library import library
+from ..support.compiled import library
 from .reals import REALS
 
 PAIRS_SOURCE = Path(__file__).with_name("pairs.cpp")

@@ -34,9 +34,7 @@ from ..energies.rules import ConvRule
 from ..negative import CrowdedUSP, PersistentUSP, RandomFields
 from ..objective import Leveled
 from ..support.randomness import generator
-from .held_out import HeldOut
 from .recipe import AtData, Recipe, Schedule
-from .tables import TiltDraws, TiltedKernel
 
 PARTICLES = 10_000
 LARGEST_SET = 30_000_000
@@ -85,12 +83,8 @@ def _recipe_for(name: str, images: Tensor, work: Work, score: FeatureRule | None
 
 
 def pixel_recipe() -> Recipe:
-    """Neighbours in pixels, and nothing trained: for images too few to learn a network from.
-
-    A run needs an energy to begin with; this one's is a kernel density that nothing is scored by.
-    """
-    nothing = Schedule(updates=0, batch_size=1, held_out=HeldOut(share=0.0))
-    return Recipe("pixels", TiltedKernel(), TiltDraws(), nothing, score=FeatureRule(of="pixels"))
+    """Neighbours in pixels, and nothing trained: for images too few to learn a network from."""
+    return Recipe("pixels", FeatureRule(of="pixels"))
 
 
 def crowded_recipe(

@@ -6,10 +6,17 @@ from torch import Tensor
 
 from .images import SIDES, energy_recipe, image_recipe, pixel_recipe
 from .recipe import Recipe
-from .tables import table_recipe
+from .tables import density_recipe, table_recipe
 
 RecipeName = Literal[
-    "auto", "tables", "tables-ps-usp", "tables-srlmc", "images", "images-energy", "pixels"
+    "auto",
+    "tables",
+    "tables-density",
+    "tables-ps-usp",
+    "tables-srlmc",
+    "images",
+    "images-energy",
+    "pixels",
 ]
 RECIPE_NAMES: tuple[RecipeName, ...] = get_args(RecipeName)
 ENOUGH_IMAGES = 500
@@ -35,11 +42,13 @@ def recipe_named(name: RecipeName, points: Tensor) -> Recipe:
         return energy_recipe(points)
     if name == "pixels":
         return pixel_recipe()
+    if name == "tables":
+        return table_recipe()
     methods: dict[str, Literal["importance", "ps-usp", "srlmc"]] = {
-        "tables": "importance",
+        "tables-density": "importance",
         "tables-ps-usp": "ps-usp",
         "tables-srlmc": "srlmc",
     }
     if name not in methods:
         raise ValueError(f"recipe={name!r} must be a Recipe, or one of {', '.join(RECIPE_NAMES)}")
-    return table_recipe(methods[name])
+    return density_recipe(methods[name])

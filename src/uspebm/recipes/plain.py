@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from ..domains import Box
 from ..energies import Gaussian, GaussianMixture
 from ..energies.features import FeatureRule
+from ..energies.neighbour import NeighbourRule
 from ..energies.rules import ConvRule, MLPRule, ReconstructionRule
 from ..negative import (
     USP,
@@ -34,7 +35,7 @@ KNOWN: dict[str, Any] = {
     kind.__name__: kind
     for kind in (
         *(Recipe, Schedule, HeldOut, AtData),
-        *(MLPRule, ReconstructionRule, ConvRule, TiltedKernel, FeatureRule),
+        *(MLPRule, ReconstructionRule, ConvRule, TiltedKernel, FeatureRule, NeighbourRule),
         *(Langevin, Replay, Importance, RiemannGrid, USP, PersistentUSP, CrowdedUSP),
         *(TiltDraws, TiltChains, TiltPartition),
         *(Likelihood, Leveled, Tempered),

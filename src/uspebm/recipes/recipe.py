@@ -81,6 +81,9 @@ class Schedule:
         return every is not None and step > 0 and (step % every == 0 or step == self.updates)
 
 
+UNTRAINED = Schedule(updates=0, batch_size=1)
+
+
 @dataclass(frozen=True)
 class AtData:
     """Particles start at copies of training points, a share of them where fresh ones do."""
@@ -115,7 +118,8 @@ class Recipe:
     Arguments:
         name: What people call it; stands in logs, cards and messages.
         energy: The network, by the shape of a point; may look at the data.
-        phase: What stands in for the model's law; a rule where that depends on energy or data.
+        phase: What stands in for the model's law; a rule where that depends on energy or data. Left
+            out: nothing is trained, the energy is what it is when it has seen the data.
         schedule: How long, how fast.
         objective: How the data's energies enter.
         start: Where points start. Left out: where the phase puts them.
@@ -125,16 +129,20 @@ class Recipe:
 
     name: str
     energy: EnergyRule
-    phase: NegativePhase[Any] | PhaseRule
-    schedule: Schedule
+    phase: NegativePhase[Any] | PhaseRule | None = None
+    schedule: Schedule = UNTRAINED
     objective: Objective = LIKELIHOOD
     start: AtData | None = None
     noise: float = 0.0
     score: FeatureRule | None = None
 
     def __post_init__(self) -> None:
+        if not hasattr(self.energy, "build"):
+            raise ValueError(f"energy={self.energy!r} must be a rule that builds one")
         if self.noise:
             positive(noise=self.noise)
+        if self.phase is None and (self.schedule.updates or self.score is not None):
+            raise ValueError(f"recipe {self.name} trains nothing: it needs a phase for its updates")
 
     def given(self, energy: nn.Module, data: Tensor) -> tuple[nn.Module, NegativePhase[Any]]:
         """What is trained of ``energy``, and the phase that stands in for its law."""
@@ -142,6 +150,8 @@ class Recipe:
             self.score.check(energy)
         if isinstance(self.phase, PhaseRule):
             return self.phase.given(energy, data)
+        if self.phase is None:
+            raise ValueError(f"recipe {self.name} trains nothing: build its energy instead")
         return energy, self.phase
 
     def scored_by(self, energy: nn.Module, data: Tensor, seed: int) -> nn.Module:

@@ -1,7 +1,11 @@
-r"""Tables: a kernel density near the data, and what a network adds to it.
+r"""Tables: neighbours in several units, or a density.
 
-The energy is :math:`E(x) = f_\theta(x) - \log r(x)` with r a Gaussian around every one of some
-training points. Far from the data it grows whatever the network says, log Z is a mean over exact
+What people get are neighbours (:mod:`uspebm.energies.neighbour`): the best order of rows that was
+found on tables nobody had chosen by, in a second or two, and no density.
+
+Whoever wants a density gets a kernel density near the data and what a network adds to it. The
+energy is :math:`E(x) = f_\theta(x) - \log r(x)` with r a Gaussian around every one of some training
+points. Far from the data it grows whatever the network says, log Z is a mean over exact
 draws, and held-out likelihood says when to stop; on many tables it says at once, and r alone is
 the model. What stands for the model in the gradient are weighted draws from r (the steadiest where
 there is an r), PS-USP's partition points, or short-run Langevin with a replay buffer.
@@ -22,6 +26,7 @@ from ..energies.kernel import (
     distances_to_others,
     likeliest_bandwidth,
 )
+from ..energies.neighbour import NeighbourRule
 from ..negative import CrowdedUSP, Langevin, PersistentUSP, Replay, TiltImportance
 from ..support.checks import at_least
 from ..support.randomness import global_seed
@@ -141,9 +146,14 @@ PHASES: dict[str, TiltDraws | TiltPartition | TiltChains] = {
 }
 
 
-def table_recipe(method: Literal["importance", "ps-usp", "srlmc"] = "importance") -> Recipe:
+def table_recipe() -> Recipe:
+    """Neighbours in several units, for rows as they are."""
+    return Recipe("tables", NeighbourRule())
+
+
+def density_recipe(method: Literal["importance", "ps-usp", "srlmc"] = "importance") -> Recipe:
     """A kernel density with a tilt, for points in scaled units."""
     if method not in PHASES:
         raise ValueError(f"method={method!r} must be one of {', '.join(PHASES)}")
-    name = "tables" if method == "importance" else f"tables-{method}"
+    name = "tables-density" if method == "importance" else f"tables-{method}"
     return Recipe(name, TiltedKernel(), PHASES[method], SCHEDULE)

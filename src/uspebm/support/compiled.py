@@ -10,7 +10,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from ..support.files import cache_folder, scratch_folder, whole_file
+from .files import cache_folder, scratch_folder, whole_file
 
 log = logging.getLogger("uspebm")
 

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from uspebm.detector.scaling import (
+from uspebm.energies.kernel import distances_to_others
+from uspebm.energies.scaling import (
     NEIGHBOURS,
     SHRINKAGES,
     Scaling,
@@ -18,7 +19,6 @@ from uspebm.detector.scaling import (
     of_pixels,
     of_table,
 )
-from uspebm.energies.kernel import distances_to_others
 from uspebm.support.randomness import generator
 
 

@@ -12,13 +12,15 @@ import math
 import torch
 from torch import Tensor, nn
 
-from ..energies.kernel import distances_to_others, likeliest_bandwidth
+from .kernel import distances_to_others, likeliest_bandwidth
 
 SHRINKAGES = (1.0, 0.5, 0.2, 0.05, 0.01)
 """One: every column in units of its own standard deviation, and no more."""
 NEIGHBOURS = 5
 WHITENED_BY = 2000
 """Points that decide."""
+SHRUNK_BY, SHRUNK_FOR = 1000, 200
+"""Of those, how many decide about the shrinkage, and how many of half of them are tried."""
 WIDEST = 1000
 """Columns that are whitened at most: W takes four seconds for these, and minutes for 6,000."""
 CONSTANT = 1e-13
@@ -85,11 +87,21 @@ def of_images(x: Tensor) -> Scaling:
     return Scaling(mean, 1 / _unit((x - mean).square().mean().sqrt(), x.abs().max()))
 
 
+def spreads(x: Tensor) -> Tensor:
+    """Standard deviations ``(d,)`` of columns; one where they are constant."""
+    return _unit((x - x.mean(0)).square().mean(0).sqrt(), x.abs().amax(0))
+
+
+def standardised(x: Tensor) -> Scaling:
+    """Every column centred, in units of its own standard deviation."""
+    x = x.double()
+    return Scaling(x.mean(0), 1 / spreads(x))
+
+
 def of_table(x: Tensor) -> Scaling:
     """Columns centred; directions as long as neighbours are apart in them, if columns are few."""
     x = x.double()
-    mean = x.mean(0)
-    single = 1 / _unit((x - mean).square().mean(0).sqrt(), x.abs().amax(0))
+    mean, single = x.mean(0), 1 / spreads(x)
     z = (x[:WHITENED_BY] - mean) * single
     if z.shape[1] > WIDEST:
         return Scaling(mean, single / _unit(z.square().mean().sqrt()))
@@ -102,12 +114,12 @@ def of_table(x: Tensor) -> Scaling:
 
 def _likeliest_shrinkage(z: Tensor) -> float:
     """The one under which half of the points is likeliest, whitened by the other half."""
-    known, held_back = z.tensor_split(2)
+    known, held_back = z[:SHRUNK_BY].tensor_split(2)
     covariance = _between_neighbours(known)
 
     def likelihood(shrinkage: float) -> float:
         whitener = _whitener(covariance, shrinkage)
-        found = likeliest_bandwidth(held_back @ whitener)[1]
+        found = likeliest_bandwidth(held_back @ whitener, SHRUNK_FOR)[1]
         return found + float(torch.linalg.slogdet(whitener)[1])
 
     return max(SHRINKAGES, key=likelihood)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from uspebm.native.library import BuildError, library
+from uspebm.support.compiled import BuildError, library
 
 
 @pytest.fixture

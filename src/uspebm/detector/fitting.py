@@ -1,0 +1,165 @@
+"""From points to what a detector is made of: an energy in its units, and scores to calibrate by.
+
+Two ways to calibrate. A *split* keeps a share of the points for nothing else; what it promises
+holds exactly. *Folds* keep none: every point is scored by an energy made without its fold, and
+new points by the energy of all. That is for recipes that train nothing, whose energies are made in
+a moment; small tables lose no row by it.
+
+Rows that are there more than once stay together, on one side of a split and in one fold: a copy in
+the other part would make a row look more usual than new ones will.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor, nn
+
+from ..energies.scaling import Scaling
+from ..evaluation.calibration import alarms, loosened
+from ..recipes import Recipe, train
+from ..recipes.held_out import Curve
+from ..recipes.named import RecipeName
+from ..support.randomness import generator
+from .choice import budgeted, units_and_recipe
+from .scorer import Scorer, calibration_scores
+from .worth import Worth, held_back, scored
+
+USUAL_SHARE = 0.2
+FOLDS = 5
+FEWEST_FOLDED = 4 * FOLDS
+"""Points that differ; of fewer a fold leaves too little."""
+MOST_FOLDED = 10_000
+"""Points; of more a fifth is not missed, and folds would take minutes."""
+
+
+class Plan(NamedTuple):
+    """How to train."""
+
+    recipe: Recipe | RecipeName
+    seed: int
+    max_updates: int | None = None
+    minutes: float | None = None
+    folder: Path | None = None
+    device: str = "cpu"
+    verbose: bool = False
+
+
+class KnownScores(NamedTuple):
+    """Calibration scores of points that are not at hand, or were scored otherwise; ascending."""
+
+    scores: NDArray[np.float64]
+    event_shape: tuple[int, ...]
+
+
+class LearnedEnergy(NamedTuple):
+    """An energy, and what it came from."""
+
+    energy: nn.Module
+    units: Scaling
+    recipe: Recipe
+    curve: Curve
+    worth: Worth | None
+
+
+def learn(plan: Plan, inside: Tensor) -> LearnedEnergy:
+    """What the plan makes of training points in the user's units."""
+    units, recipe = units_and_recipe(plan.recipe, inside, plan.max_updates)
+    z = units(inside)
+    if recipe.phase is None:
+        return LearnedEnergy(recipe.energy.build(z, plan.seed), units, recipe, [], None)
+    z, held = held_back(recipe, z.float())
+    recipe = budgeted(recipe, z, plan.minutes, plan.folder, plan.seed, plan.device)
+    run = train(recipe, z, plan.folder, plan.seed, plan.verbose, plan.device)
+    energy, worth = scored(recipe, run.energy.cpu(), z, held, plan.seed)
+    return LearnedEnergy(energy, units, recipe, run.curve, worth)
+
+
+def fitted(
+    plan: Plan,
+    points: Tensor,
+    calibration: float | Literal["auto", "folds"],
+    rate: Callable[[int], float],
+) -> tuple[LearnedEnergy, ArrayLike | KnownScores]:
+    """What is learned, and what to calibrate it by: held-back points, or the scores of all.
+
+    ``rate``: of false alarms, given how many points there are to calibrate by; too few of them are
+    refused before the work.
+    """
+    by_folds = calibration == "folds"
+    if calibration == "auto":
+        by_folds = _can_fold(plan, points)
+    if by_folds:
+        alarms(len(points), rate(len(points)))
+        scores = loosened(fold_scores(plan, points).numpy())
+        return learn(plan, points), KnownScores(scores, tuple(points.shape[1:]))
+    share = USUAL_SHARE if isinstance(calibration, str) else float(calibration)
+    kept = min(max(1, round(share * len(points))), len(points) - 1)
+    alarms(kept, rate(kept))
+    inside, held_out = (points[part] for part in split(points, kept, plan.seed))
+    # Channels last: narrow images, channels first, would be taken for something else.
+    known = held_out if points.dim() == 2 else held_out.movedim(1, -1)
+    return learn(plan, inside), known
+
+
+def _can_fold(plan: Plan, points: Tensor) -> bool:
+    """Whether energies of these points are made in a moment, and there are points for folds."""
+    if len(points) > MOST_FOLDED or int(_groups(points).max()) + 1 < FEWEST_FOLDED:
+        return False
+    return units_and_recipe(plan.recipe, points, 0)[1].phase is None
+
+
+def fold_scores(plan: Plan, points: Tensor) -> Tensor:
+    """Scores ``(N,)``, each by an energy made without the point's fold."""
+    if units_and_recipe(plan.recipe, points, 0)[1].phase is not None:
+        raise ValueError("calibration='folds' is for recipes that train nothing: give a share")
+    scores = torch.empty(len(points), dtype=torch.float64)
+    folds = torch.empty(len(points), dtype=torch.int64)
+    order = _together(points, plan.seed)
+    for fold, part in enumerate(order.tensor_split(min(FOLDS, len(points)))):
+        folds[part] = fold
+    # A group of equal rows that was cut in two goes where its first row is.
+    groups = _groups(points)
+    first = torch.full((int(groups.max()) + 1,), FOLDS).scatter_reduce_(0, groups, folds, "amin")
+    folds = first[groups]
+    for fold in folds.unique().tolist():
+        inside, outside = points[folds != fold], points[folds == fold]
+        if len(inside) < 2:
+            raise ValueError("all rows are alike, or there are too few: there is nothing to learn")
+        made = learn(plan, inside)
+        scorer = Scorer(made.units, made.energy).eval()
+        scores[folds == fold] = calibration_scores(scorer, outside)
+    return scores
+
+
+def split(points: Tensor, kept: int, seed: int) -> tuple[Tensor, Tensor]:
+    """Which points to learn from, and which ``kept`` ones to calibrate by."""
+    order = _together(points, seed)
+    cut = len(points) - kept
+    groups = _groups(points)[order]
+    # Not through the midst of equal rows, unless there is no other place.
+    while cut > 1 and groups[cut - 1] == groups[cut]:
+        cut -= 1
+    if cut < 2:
+        cut = len(points) - kept
+    return order[:cut], order[cut:]
+
+
+def _groups(points: Tensor) -> Tensor:
+    """A number for each point; equal rows of a table share theirs."""
+    if points.dim() > 2:
+        return torch.arange(len(points))
+    groups: Tensor = torch.unique(points, dim=0, return_inverse=True)[1]
+    return groups
+
+
+def _together(points: Tensor, seed: int) -> Tensor:
+    """A random order in which equal rows follow each other."""
+    order = torch.randperm(len(points), generator=generator(seed, "split"))
+    groups = _groups(points)[order]
+    place = torch.full((int(groups.max()) + 1,), len(points))
+    place.scatter_reduce_(0, groups, torch.arange(len(points)), "amin")
+    return order[place[groups].argsort(stable=True)]

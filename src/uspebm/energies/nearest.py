@@ -1,0 +1,139 @@
+"""The nearest of some centres: by compiled code where there is a compiler, otherwise by torch.
+
+Both find the same but for ties and rounding; ``nearest.cpp`` never writes a matrix of distances,
+which is most of the time that torch takes.
+"""
+
+import ctypes
+import functools
+import logging
+import math
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..support.compiled import BuildError, library
+
+log = logging.getLogger("uspebm")
+
+NEAREST_SOURCE = Path(__file__).with_name("nearest.cpp")
+PANEL = 32
+"""Centres that the compiled code takes at once."""
+MOST_NEIGHBOURS = 64
+"""That it finds of a point."""
+TINY = 1e-12
+"""Stands for a squared distance of zero, so that its logarithm is a number."""
+NUMBERS_AT_ONCE = 10_000_000
+"""Distances that torch holds at a time."""
+
+
+class Nearest:
+    """A search among ``centres`` ``(n, d)``, which are packed once for many searches.
+
+    >>> search = Nearest(torch.tensor([[0.0], [3.0], [10.0]]))
+    >>> distances, which = search(torch.tensor([[2.0]]), 2)
+    >>> sorted(distances[0].tolist()), sorted(which[0].tolist())
+    ([1.0, 2.0], [0, 1])
+    """
+
+    def __init__(self, centres: Tensor) -> None:
+        self._centres = centres
+        self._half = 0.5 * centres.square().sum(1)
+        self._packed: tuple[Tensor, Tensor] | None = None
+
+    def __call__(self, z: Tensor, k: int, own: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Distances ``(N, k)`` to the k nearest, in no order, and which they are.
+
+        ``own``: for each point a centre that does not count, ``(N,)``: itself.
+        """
+        ready = not torch.compiler.is_exporting() and k <= MOST_NEIGHBOURS
+        if ready and z.dtype == torch.float32 and z.device.type == "cpu" and _compiled():
+            which = self._search(z.detach(), k, own)
+        else:
+            partial = torch.addmm(self._half, z, self._centres.T, alpha=-1.0)
+            if own is not None:
+                partial[torch.arange(len(z)), own] = math.inf
+            which = partial.topk(k, dim=1, largest=False, sorted=False).indices
+        return self._distances(z, which), which
+
+    def among_themselves(self, k: int) -> tuple[Tensor, Tensor]:
+        """The same from each of the centres to the others, however many they are."""
+        count = len(self._centres)
+        found = [
+            self(self._centres[part], k, part)
+            for part in torch.arange(count).split(max(1, NUMBERS_AT_ONCE // count))
+        ]
+        return torch.cat([one[0] for one in found]), torch.cat([one[1] for one in found])
+
+    def _search(self, z: Tensor, k: int, own: Tensor | None) -> Tensor:
+        if self._packed is None:
+            self._packed = self._pack()
+        panels, half = self._packed
+        z, which = z.contiguous(), torch.empty(len(z), k, dtype=torch.int64)
+        own = None if own is None else own.contiguous()
+        pointers = [ctypes.c_void_p(t.data_ptr()) for t in (z, panels, half, which)]
+        built = _compiled()
+        assert built is not None
+        built.nearest(
+            pointers[0], len(z), pointers[1], pointers[2], len(half), z.shape[1], k,
+            ctypes.c_void_p(None if own is None else own.data_ptr()), pointers[3],
+            torch.get_num_threads(),
+        )  # fmt: skip
+        return which
+
+    def _pack(self) -> tuple[Tensor, Tensor]:
+        count, d = self._centres.shape
+        blocks = -(-count // PANEL)
+        padded = torch.zeros(blocks * PANEL, d)
+        padded[:count] = self._centres
+        half = torch.full((blocks * PANEL,), math.inf)
+        half[:count] = self._half
+        panels = padded.view(blocks, PANEL, d).transpose(1, 2).contiguous()
+        return panels, half.view(blocks, PANEL)
+
+    def _distances(self, z: Tensor, which: Tensor) -> Tensor:
+        """To those centres, by differences: a product of matrices rounds small distances away."""
+        squared = [(z - self._centres[near]).square().sum(1) for near in which.unbind(1)]
+        return torch.stack(squared, 1).clamp_min(TINY).sqrt()
+
+
+class SearchMixin:
+    """For a module with a buffer ``centres``: a search among them as they are now."""
+
+    centres: Tensor
+    _search: tuple[int, int, Nearest] | None = None
+
+    def _nearest(self) -> Nearest:
+        if torch.compiler.is_exporting():
+            return Nearest(self.centres)
+        now = self.centres.data_ptr(), self.centres._version
+        if self._search is None or self._search[:2] != now:
+            self._search = (*now, Nearest(self.centres))
+        return self._search[2]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the search, which is made again in a moment."""
+        return {name: value for name, value in vars(self).items() if name != "_search"}
+
+
+def log_scales(distances: Tensor) -> Tensor:
+    """log of the mean distance ``(n,)`` of each centre to its nearest others ``(n, k)``.
+
+    Points that are there more than k times are at no distance from each other: they count as being
+    as close as any others are.
+    """
+    scale = distances.mean(1)
+    apart = scale[scale > 2 * math.sqrt(TINY)]
+    return scale.clamp_min(apart.min() if len(apart) else 1.0).log()
+
+
+@functools.cache
+def _compiled() -> ctypes.CDLL | None:
+    """None where nothing can be compiled; that is said once."""
+    try:
+        return library(NEAREST_SOURCE)
+    except BuildError as error:
+        log.info("neighbours are searched by torch: %s", error)
+        return None

@@ -1,0 +1,241 @@
+r"""Distance to the nearest rows of a table, in several units at once.
+
+Nobody can know in which units the columns of a table are to be compared: in those they have, if all
+have the same; in each column's own spread; in what neighbours differ by, where columns depend on
+each other; or by ranks, where a few large values would hide all else. Each is right on some tables
+and wrong on others. So all are asked, and what they say is made comparable: not by how far away a
+point is but by how many of the data are as far from each other.
+
+References:
+    Livernoche, Jain, Hezaveh, Ravanbakhsh (2023), *On diffusion modeling for anomaly detection*
+    (whose DTE-NP is the mean distance to the k nearest).
+    Vovk, Wang (2020), *Combining p-values via averaging*.
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from ..support.checks import at_least
+from ..support.randomness import generator
+from .monotone import KNOTS, PiecewiseLinear
+from .nearest import TINY, Nearest, SearchMixin, log_scales
+from .scaling import Scaling, of_images, of_table, spreads, standardised
+
+FARTHEST_UNIT = 1e4
+"""No coordinate is farther from the middle, in any units: squares in float32 have an end."""
+BODY = 0.9
+"""Share of the data whose ranks count; beyond it the tail is drawn on as an exponential's."""
+LEAST_EXCESS = 1e-3
+"""Of logarithms of distances over the body's end, in the mean: where all distances are alike."""
+ZERO = 1.5 * math.sqrt(TINY)
+"""A distance that stands for none."""
+MOST_IN_VIEW = 20_000_000
+"""Numbers in the centres of one view."""
+UNITS_FROM = 100_000
+"""Rows that decide about units, at most."""
+
+
+READINGS = 2
+"""Of a point in a view."""
+
+
+class View(SearchMixin, nn.Module):
+    """Rows in certain units, the centres in them, and what is usual of distances to these.
+
+    Two readings of a point: the logarithm of its distance to the nearest centre, and that of its
+    mean distance to the k nearest less half the logarithm of how far those are from their own. Both
+    become :math:`-\\log` of the share of the data with a reading as large. A row that equals a
+    centre is taken for that training row, and judged by the others: no row is its own witness.
+
+    Arguments:
+        units: From rows ``(N, d)`` in float64 to coordinates, the same number of them.
+        centres: ``(n, d)`` in those units, float32.
+        log_scale: ``(n,)``: log of each centre's mean distance to its k nearest others.
+        tails: From the two readings to minus the logarithms of their tail probabilities.
+        neighbours: k.
+    """
+
+    centres: Tensor
+    log_scale: Tensor
+
+    def __init__(
+        self,
+        units: nn.Module,
+        centres: Tensor,
+        log_scale: Tensor,
+        tails: PiecewiseLinear,
+        neighbours: int,
+    ) -> None:
+        super().__init__()
+        if centres.dim() != 2 or len(centres) < 2 or log_scale.shape != centres.shape[:1]:
+            raise ValueError(
+                f"centres {tuple(centres.shape)} must be two or more, with one scale for each, "
+                f"not {tuple(log_scale.shape)}"
+            )
+        if any(p.dtype != torch.float32 or not p.isfinite().all() for p in (centres, log_scale)):
+            raise ValueError("centres and scales must be finite numbers in float32")
+        self.units = units
+        self.tails = tails
+        self.neighbours = neighbours
+        self.register_buffer("centres", centres)
+        self.register_buffer("log_scale", log_scale)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Minus the logarithms of two tail probabilities, ``(N, 2)``."""
+        k = min(self.neighbours, len(self.centres) - 1)
+        found, centres = self._nearest()(_single(self.units(x)), k + 1)
+        found, order = found.sort(1)
+        centres = centres.gather(1, order)
+        itself = found[:, :1] <= ZERO
+        distances = torch.where(itself, found[:, 1:], found[:, :-1])
+        which = torch.where(itself, centres[:, 1:], centres[:, :-1])
+        tails: Tensor = self.tails(_readings(distances, self.log_scale[which]))
+        return tails
+
+
+class NeighbourEnergy(nn.Module):
+    r"""How unusual a row's distances to the data are, over several views.
+
+    .. math:: E(x) = 2 \log \frac{1}{m} \sum_{j=1}^{m} p_j(x)^{-1/2}
+
+    with :math:`p_j` the share of training rows that are at least as far from the others as x is
+    from them, in one of m readings (:class:`View`). The mean of the roots lies between that of
+    logarithms, where all have to agree, and the smallest p, where one is enough.
+
+    It is a score that orders rows: nothing is normalised, there is no Z. The p's are no guarantee
+    either: that is what held-back rows are for.
+    """
+
+    takes = torch.float64
+    at_once = 4096
+    """Points that are best scored together."""
+
+    def __init__(self, views: list[View]) -> None:
+        super().__init__()
+        if not views:
+            raise ValueError("an energy over neighbours needs a view")
+        self.views = nn.ModuleList(views)
+
+    @property
+    def rows(self) -> int:
+        """Training rows that it holds."""
+        return len(self.views[0].centres)  # type: ignore[arg-type]
+
+    def held_rows(self) -> Tensor:
+        """Those rows, in the user's own units but for rounding."""
+        view = next(v for v in self.views if isinstance(v.units, Scaling) and v.units.factor.dim())
+        assert isinstance(view, View)
+        assert isinstance(view.units, Scaling)
+        return view.units.inverse(view.centres)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return _combined(torch.cat([view(x) for view in self.views], 1))
+
+
+def _combined(tails: Tensor) -> Tensor:
+    return 2 * (torch.logsumexp(0.5 * tails, 1) - math.log(tails.shape[1]))
+
+
+def _single(z: Tensor) -> Tensor:
+    return z.clamp(-FARTHEST_UNIT, FARTHEST_UNIT).float()
+
+
+def _readings(distances: Tensor, scales: Tensor) -> Tensor:
+    """Of distances ``(N, k)`` to centres and those centres' scales: ``(N, 2)``."""
+    close = distances.amin(1).log()
+    local = distances.mean(1).log() - 0.5 * scales.mean(1)
+    return torch.stack([close, local], 1)
+
+
+@dataclass(frozen=True)
+class NeighbourRule:
+    """A :class:`NeighbourEnergy` of training rows.
+
+    Arguments:
+        centres: Rows that are kept, at most; of very many columns fewer.
+        neighbours: Of those, how many nearest count.
+    """
+
+    centres: int = 5000
+    neighbours: int = 5
+
+    def __post_init__(self) -> None:
+        at_least(2, centres=self.centres)
+        at_least(1, neighbours=self.neighbours)
+
+    def build(self, points: Tensor, seed: int) -> NeighbourEnergy:
+        if points.dim() != 2 or not points.numel():
+            raise ValueError(f"points {tuple(points.shape)} must be rows of a table")
+        if len(points) == 1:
+            points = points.expand(2, -1)  # a row has to have neighbours
+        order = torch.randperm(len(points), generator=generator(seed, "centres"))
+        points = points[order[:UNITS_FROM]].double()
+        most = min(self.centres, max(2, MOST_IN_VIEW // points.shape[1]))
+        return NeighbourEnergy([self._view(u, points[:most]) for u in units_of(points)])
+
+    def _view(self, units: nn.Module, rows: Tensor) -> View:
+        centres = _single(units(rows))
+        k = min(self.neighbours, len(centres) - 1)
+        distances, which = Nearest(centres).among_themselves(k)
+        scale = log_scales(distances)
+        tails = tail_curves(_readings(distances, scale[which]))
+        return View(units, centres, scale, tails, self.neighbours)
+
+
+def units_of(x: Tensor) -> list[nn.Module]:
+    """Four kinds of units: shared by all columns, each column's own, neighbours', and ranks.
+
+    Neighbours' are each column's own, which then count twice, of unrelated or very many columns.
+    """
+    return [of_images(x), standardised(x), of_table(x), ranks_of(x)]
+
+
+def ranks_of(x: Tensor) -> PiecewiseLinear:
+    """Columns as a normal law has them: the value at a rank is that law's at the same rank.
+
+    Beyond the data a column goes on in units of its spread.
+    """
+    count = len(x)
+    knots, shares = _knots(x.sort(0).values.T.contiguous())
+    values = torch.special.ndtri((shares * count + 0.5) / (count + 1))
+    return PiecewiseLinear(knots, values, (1 / spreads(x)).unsqueeze(1).expand(-1, 2))
+
+
+def tail_curves(readings: Tensor) -> PiecewiseLinear:
+    """Minus the logarithm of the share of ``readings`` ``(n, c)`` that are as large or larger.
+
+    From :data:`BODY` on it rises as that of an exponential law with the same mean excess.
+    """
+    ordered = readings.double().sort(0).values.T.contiguous()
+    count = ordered.shape[1]
+    body = ordered[:, : max(1, math.ceil(BODY * count))].contiguous()
+    knots, shares = _knots(body, side="left")
+    above = 1 - shares * body.shape[1] / count  # of all readings, those as large or larger
+    values = -torch.log((above * count + 1) / (count + 1))
+    last = body[:, -1:]
+    excess = (ordered - last).clamp_min(0.0).sum(1) / (ordered > last).sum(1).clamp_min(1)
+    slopes = torch.stack([torch.zeros(len(knots)), 1 / excess.clamp_min(LEAST_EXCESS)], 1)
+    return PiecewiseLinear(knots, values, slopes)
+
+
+def _knots(ordered: Tensor, side: str = "middle") -> tuple[Tensor, Tensor]:
+    """Of rising rows ``(c, n)``, at most :data:`KNOTS` different values each, and their shares.
+
+    The share of a row's values below the knot, with all of its equals (``"left"``: none) or, in the
+    middle, half of them. Rows with fewer different values repeat their last.
+    """
+    count = ordered.shape[1]
+    at = torch.linspace(0, count - 1, min(KNOTS, count)).round().long()
+    knots = ordered[:, at].contiguous()
+    low = torch.searchsorted(ordered, knots, side="left")
+    high = torch.searchsorted(ordered, knots, side="right")
+    rank = low if side == "left" else (low + high) / 2
+    # Equal ones first, then the last again and again: rising as far as they go.
+    fresh = torch.cat([torch.ones(len(knots), 1, dtype=torch.bool), knots.diff(dim=1) > 0], 1)
+    order = (~fresh).to(torch.int8).sort(dim=1, stable=True).indices
+    sizes = fresh.sum(1, keepdim=True)
+    chosen = order.gather(1, torch.arange(len(at)).expand_as(order).minimum(sizes - 1))
+    return knots.gather(1, chosen), rank.gather(1, chosen).double() / count
