@@ -276,12 +276,12 @@ def test_a_model_knows_which_images_are_odd(
 
 def test_too_few_images_that_are_left(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = write_images(tmp_path / "data")
-    spoil(data, 40)
+    spoil(data, 102)
     assert run("fit", data, "--out", tmp_path / "m", "--skip-bad", *QUICK) == 2
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 12
-    assert lines[10] == f"uspebm: skipped: 30 more files of {data}"
-    assert lines[11].startswith(f"uspebm: {data}: 80 rows, but a false-alarm rate of 0.05 needs")
+    assert lines[10] == f"uspebm: skipped: 92 more files of {data}"
+    assert lines[11].startswith(f"uspebm: {data}: 18 rows, but a false-alarm rate of 0.05 needs")
     assert not (tmp_path / "m").exists()
 
 

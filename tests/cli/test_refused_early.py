@@ -1,6 +1,7 @@
 """What is wrong with the place, the model or the flags is known before any work."""
 
 import json
+from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 
 from uspebm.cli import fit
-from uspebm.detector import energy_detector, folder
+from uspebm.detector import energy_detector, fitting, folder
 from uspebm.recipes.named import RECIPE_NAMES
 
 from .common import QUICK, TABLE, content, no_work, run, write_csv
@@ -19,7 +20,11 @@ FLAG_MISTAKES: dict[str, tuple[str, list[str]]] = {
     "rate in words": ("five must lie between 0 and 1", ["--false-alarm-rate", "five"]),
     "rate of nan": ("nan must lie between 0 and 1", ["--calibration", "nan"]),
     "no rows": ("0 must be a whole number, at least 2", ["--rows", "0"]),
-    "few rows": ("--rows 50: 50 rows, but a false-alarm rate of", ["--rows", "50"]),
+    "few rows": ("--rows 18: 18 rows, but a false-alarm rate of", ["--rows", "18"]),
+    "few rows, split": (
+        "--rows 50: 50 rows, but a false-alarm rate of",
+        ["--rows", "50", "--calibration", "0.2"],
+    ),
     "rare alarms": (
         "needs at least 4999993, a share of 0.2",
         ["--false-alarm-rate", "0.000001"],
@@ -60,8 +65,8 @@ def test_too_few_rows_are_seen_before_reading_where_the_file_tells(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: Callable[..., None]
 ) -> None:
     no_work(monkeypatch, "some_rows")
-    np.save(tmp_path / "x.npy", TABLE[:92])
-    refused("needs at least 93", "fit", tmp_path / "x.npy", "--out", tmp_path / "new")
+    np.save(tmp_path / "x.npy", TABLE[:18])
+    refused("needs at least 19", "fit", tmp_path / "x.npy", "--out", tmp_path / "new")
 
 
 class LearningError(Exception):
@@ -78,13 +83,14 @@ def test_the_rows_asked_for_are_just_enough(
     def learn(*_: object, **__: object) -> None:
         raise LearningError
 
-    monkeypatch.setattr(energy_detector, "train", learn)
+    monkeypatch.setattr(fitting, "learn", learn)
+    asked = Namespace(calibration=share, false_alarm_rate=rate, recipe="auto")
     with pytest.raises(ValueError, match=f"{rate} needs at least") as refusal:
-        fit._refuse_too_few(1, "x", share, rate)
+        fit._refuse_too_few(asked, 1, "x")
     wanted = int(str(refusal.value).split("needs at least ")[1].split(",")[0])
-    fit._refuse_too_few(wanted, "x", share, rate)
+    fit._refuse_too_few(asked, wanted, "x")
     with pytest.raises(ValueError, match=f"{rate} needs at least {wanted},"):
-        fit._refuse_too_few(wanted - 1, "x", share, rate)
+        fit._refuse_too_few(asked, wanted - 1, "x")
     detector = energy_detector.EnergyDetector(calibration=share, false_alarm_rate=rate)
     X = np.random.default_rng(0).normal(size=(wanted, 1))
     with pytest.raises(LearningError):

@@ -2,12 +2,17 @@
 
 import json
 from argparse import Namespace
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .flags import Commands, drop_flag, folder_flag, json_flag, new_command, number_flag, whole
 from .output import answering, print_json, refuse_file, say
+
+if TYPE_CHECKING:
+    from ..evaluation.classical import MakeDetector
+    from ..evaluation.comparison import Judgement
 
 
 def add_compare(commands: Commands) -> None:
@@ -18,11 +23,27 @@ def add_compare(commands: Commands) -> None:
         run_compare,
         "compare with classical detectors",
         "AUROC, average precision and times of EnergyDetector beside classical detectors: on a "
-        "table of yours with made-up anomalies, or on data that ship with scikit-learn.",
+        "table of yours with faults of yours or made-up ones, on a folder of tables with known "
+        "anomalies, or on data that ship with scikit-learn.",
     )
     command.add_argument(
         "data", type=Path, nargs="?", metavar="DATA", help="a table; left out: scikit-learn's data"
     )
+    command.add_argument(
+        "--faults",
+        type=Path,
+        metavar="FILE",
+        help="a table of known faults with the same columns: rank detectors by how well they find "
+        "these (default: made-up anomalies)",
+    )
+    command.add_argument(
+        "--suite",
+        type=Path,
+        metavar="FOLDER",
+        help="instead of DATA, a folder of .npz files with X and y (1: anomaly), such as ADBench's; "
+        "half of the normal rows are learned from; an interrupted comparison goes on",
+    )
+    number_flag(command, "--jobs", whole(1), 1, "of a suite, sets at a time, on one thread each")
     drop_flag(command)
     number_flag(command, "--rows", whole(2), 10_000, "of the table at most, drawn at random")
     number_flag(command, "--seeds", whole(1), 1, "how many seeds, from 0 on")
@@ -33,26 +54,22 @@ def add_compare(commands: Commands) -> None:
 @answering
 def run_compare(arguments: Namespace) -> None:
     """Compare with classical detectors."""
-    from ..detector.energy_detector import EnergyDetector
     from ..evaluation import classical, comparison
     from ..support.files import check_writable, whole_file
     from ..support.progress import console
 
     out: Path = arguments.out
+    _refuse_mixtures(arguments)
     refuse_file(out)
     check_writable(out / "compare.json")
-    problems = _problems(arguments)
     if missing := classical.missing_detectors():
         say(missing)
-    ours = {"EnergyDetector": lambda seed: EnergyDetector(random_state=seed)}
-    detectors = ours | classical.classical_detectors()
-    made = {seed: list(problems(seed)) for seed in range(arguments.seeds)}
-    total = len(detectors) * sum(map(len, made.values()))
     results = []
-    for result in comparison.compare_detectors(made.__getitem__, detectors, made):
+    total, found = _on_suite(arguments) if arguments.suite else _on_problems(arguments)
+    for result in found:
         results.append(result)
         say(
-            f"{len(results)}/{total}  {result.problem}, {result.detector}: "
+            f"{len(results)}/{total}  {result.problem}, {result.detector}, seed {result.seed}: "
             f"AUROC {100 * result.auroc:.1f}, {result.fit_seconds + result.score_seconds:.1f} s"
         )
     rows = comparison.judgement_rows(results)
@@ -64,13 +81,67 @@ def run_compare(arguments: Namespace) -> None:
         print_json({"out": str(out), "results": rows})
         return
     console.print(comparison.comparison_table(results))
+    families, detectors = (len({getattr(r, w) for r in results}) for w in ("family", "detector"))
+    if families > 1:
+        apart = comparison.critical_difference(detectors, families)
+        say(f"Mean ranks that differ by less than {apart:.2f} may do so by chance (Nemenyi, 5 %).")
     say(f"Figures: {out}/")
+
+
+def _refuse_mixtures(arguments: Namespace) -> None:
+    if arguments.suite is not None:
+        for flag, value in (("DATA", arguments.data), ("--faults", arguments.faults)):
+            if value is not None:
+                raise ValueError(f"--suite {arguments.suite} is compared without {flag} {value}")
+        if not arguments.suite.is_dir():
+            raise ValueError(f"--suite {arguments.suite} is no folder")
+    elif arguments.faults is not None and arguments.data is None:
+        raise ValueError(f"--faults {arguments.faults} needs DATA to learn what is normal")
+    if arguments.jobs > 1 and arguments.suite is None:
+        raise ValueError(f"--jobs {arguments.jobs} is for --suite")
+
+
+def _ours() -> "dict[str, MakeDetector]":
+    from ..detector.energy_detector import EnergyDetector
+
+    return {"EnergyDetector": lambda seed: EnergyDetector(random_state=seed)}
+
+
+def on_suites() -> "dict[str, MakeDetector]":
+    """Ours as it comes, its kernel density alone, and those of papers."""
+    from ..detector.energy_detector import EnergyDetector
+    from ..evaluation.classical import suite_detectors
+
+    def reference(seed: int) -> EnergyDetector:
+        return EnergyDetector("tables-density", max_updates=0, random_state=seed)
+
+    return _ours() | {"kernel density, ours": reference} | suite_detectors()
+
+
+def _on_suite(arguments: Namespace) -> "tuple[int, Iterator[Judgement]]":
+    from ..evaluation.suite import compare_on_suite, suite_sets
+
+    kept = arguments.out / "suite.jsonl"
+    total = len(suite_sets(arguments.suite)) * arguments.seeds * len(on_suites())
+    return total, compare_on_suite(
+        arguments.suite, on_suites, arguments.seeds, kept, arguments.jobs
+    )
+
+
+def _on_problems(arguments: Namespace) -> "tuple[int, Iterator[Judgement]]":
+    from ..evaluation import classical, comparison
+
+    problems = _problems(arguments)
+    detectors = _ours() | classical.classical_detectors()
+    made = {seed: list(problems(seed)) for seed in range(arguments.seeds)}
+    total = len(detectors) * sum(map(len, made.values()))
+    return total, comparison.compare_detectors(made.__getitem__, detectors, made)
 
 
 def _problems(arguments: Namespace) -> Any:
     """Those of the user's table if there is one; a list for every seed."""
     from ..data.readers import open_source, some_rows
-    from ..evaluation.anomaly_problems import standard_problems, user_problem
+    from ..evaluation.anomaly_problems import own_faults, standard_problems, user_problem
     from .user_data import check_columns
 
     if arguments.data is None:
@@ -80,4 +151,12 @@ def _problems(arguments: Namespace) -> Any:
         raise ValueError(f"{arguments.data} holds images; compare takes a table")
     X = some_rows(source, arguments.rows, 0)
     check_columns(source, X)
-    return partial(user_problem, X)
+    if arguments.faults is None:
+        return partial(user_problem, X)
+    faults = open_source(arguments.faults, columns=source.columns)
+    if faults.event_shape != source.event_shape:
+        raise ValueError(
+            f"{arguments.faults} has {faults.event_shape[0]} columns, and {arguments.data} "
+            f"{source.event_shape[0]}"
+        )
+    return partial(own_faults, X, some_rows(faults, arguments.rows, 0))

@@ -18,6 +18,7 @@ TOML_TYPES: dict[str, tuple[type, ...]] = {
     "INT": (int,),
     "FLOAT": (int, float),
     "SIZE": (int, str),
+    "SHARE": (int, str, float),
 }
 """What a value of a setting may be in a TOML file, by what the help calls it; others are text."""
 

@@ -15,6 +15,7 @@ from .flags import (
     DATA_FILES,
     Commands,
     above_zero,
+    calibration,
     drop_flag,
     image_size,
     json_flag,
@@ -81,7 +82,15 @@ def fit_flags(command: argparse.ArgumentParser) -> None:
         metavar="FLOAT",
         help="how long training may take (default: as long as the recipe's updates do)",
     )
-    number_flag(command, "--calibration", share, 0.2, "share of the rows kept for thresholds")
+    command.add_argument(
+        "--calibration",
+        type=calibration,
+        default="auto",
+        metavar="SHARE",
+        help="share of the rows kept for thresholds; or folds, for recipes that train nothing: "
+        "none is kept, and every row is scored without its fold (default: folds where that takes "
+        "a moment, otherwise 0.2)",
+    )
     number_flag(command, "--false-alarm-rate", share, 0.05, "of normal rows, called outliers")
     number_flag(command, "--seed", whole(0, 2**32 - 1), 0, "random seed")
     command.add_argument(
@@ -130,12 +139,18 @@ def run_fit(arguments: Namespace) -> None:
         )
         return
     say(
-        f"{arguments.out}/ learned from {rows:,} rows{files_skipped(skipped)}, {kept:,} of them "
-        f"kept for calibration; {detector.verdict()}; threshold {detector.offset_:.6g} at a "
-        f"false-alarm rate of {arguments.false_alarm_rate:g}. The card is "
+        f"{arguments.out}/ learned from {rows:,} rows{files_skipped(skipped)}, "
+        f"{_calibrated_by(kept, rows)}; {detector.verdict()}; threshold {detector.offset_:.6g} at "
+        f"a false-alarm rate of {arguments.false_alarm_rate:g}. The card is "
         f"{arguments.out}/README.md"
         + ("; the model that was there before is replaced" if replaced else "")
     )
+
+
+def _calibrated_by(kept: int, rows: int) -> str:
+    if kept == rows:
+        return "each scored without its fold for calibration"
+    return f"{kept:,} of them kept for calibration"
 
 
 def _learned(arguments: Namespace) -> "tuple[EnergyDetector, int, int]":
@@ -154,11 +169,7 @@ def _learned(arguments: Namespace) -> "tuple[EnergyDetector, int, int]":
         random_state=arguments.seed,
         verbose=True,
     )
-    enough = partial(
-        _refuse_too_few,
-        part=arguments.calibration,
-        false_alarm_rate=arguments.false_alarm_rate,
-    )
+    enough = partial(_refuse_too_few, arguments)
     enough(arguments.rows, f"--rows {arguments.rows}")
     refuse_without_folder("--resize", arguments.resize, [arguments.data])
     refuse_without_folder("--skip-bad", arguments.skip_bad, [arguments.data])
@@ -192,20 +203,30 @@ def training_folder(out: Path) -> Path:
     return out.with_name(out.name + KEPT_BESIDE)
 
 
-def _refuse_too_few(rows: int, what: str, part: float, false_alarm_rate: float) -> None:
-    """Of ``rows``, a ``part`` is kept; too few of those cannot tell rare alarms."""
+def _refuse_too_few(arguments: Namespace, rows: int, what: str) -> None:
+    """Those that calibrate are some of the ``rows``, or all; too few cannot tell rare alarms."""
+    from ..detector.fitting import MOST_FOLDED, USUAL_SHARE
+
+    rate, part = arguments.false_alarm_rate, arguments.calibration
+    if part == "auto":
+        # What can be folded keeps every row; the detector looks again when it knows them.
+        foldable = arguments.recipe in ("auto", "tables", "pixels") and rows <= MOST_FOLDED
+        part = "folds" if foldable else USUAL_SHARE
 
     def kept(rows: int) -> int:
-        return min(max(1, round(part * rows)), rows - 1)
+        return rows if part == "folds" else min(max(1, round(part * rows)), rows - 1)
 
-    needed = math.ceil(1 / false_alarm_rate - 1e-9) - 1
+    needed = math.ceil(1 / rate - 1e-9) - 1
     if rows > 1 and kept(rows) >= needed:
         return
-    wanted = 2 if needed < 2 else math.ceil((needed - 0.5) / part)
+    if part == "folds":
+        wanted, said = max(2, needed), ""
+    else:
+        wanted = 2 if needed < 2 else math.ceil((needed - 0.5) / part)
+        said = f", a share of {part:g} of which is kept for calibration"
     while kept(wanted) < needed:  # halves are rounded to even numbers
         wanted += 1
     raise ValueError(
-        f"{what}: {rows} row{'s' if rows > 1 else ''}, but a false-alarm rate of "
-        f"{false_alarm_rate:g} needs at least {wanted}, a share of {part:g} of which is kept for "
-        "calibration; give more rows, or a higher rate"
+        f"{what}: {rows} row{'s' if rows > 1 else ''}, but a false-alarm rate of {rate:g} needs at "
+        f"least {wanted}{said}; give more rows, or a higher rate"
     )

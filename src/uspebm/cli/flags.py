@@ -137,6 +137,11 @@ def image_size(text: str) -> tuple[int, int]:
     return height, width
 
 
+def calibration(text: str) -> float | str:
+    """A share of the rows, or ``folds``."""
+    return text if text in ("auto", "folds") else share(text)
+
+
 def share(text: str) -> float:
     """The type of shares: of nothing and of everything makes no sense."""
     try:

@@ -8,6 +8,8 @@ from ..energies.scaling import Scaling
 
 SCORED = 256
 """Points scored at a time: their distances to a table's 2,000 centres fit a processor's cache."""
+SCORED_NUMBERS = 500_000
+"""In points scored at a time, of energies that take more of them."""
 FARTHEST = 1e100
 """Scaled coordinates end there, where their squares are still numbers: beyond are outliers."""
 FARTHEST_SINGLE = 1e4
@@ -56,7 +58,8 @@ class Scorer(nn.Module):
         """The same, for as many points as there are."""
         # Filled in place: small results kept between large temporaries would hold the memory.
         scores = torch.empty(len(x), dtype=torch.float64)
-        size = affordable(getattr(self.energy, "at_once", SCORED), x)
+        at_once: int = getattr(self.energy, "at_once", SCORED)
+        size = affordable(at_once, x, max(SCORED * x[:1].numel(), SCORED_NUMBERS))
         for begin in range(0, len(x), size):
             scores[begin : begin + size] = self(x[begin : begin + size])
         return scores

@@ -64,6 +64,14 @@ def user_problem(X: ArrayLike, seed: int) -> list[AnomalyProblem]:
     return _every_kind(seed, "data", x)
 
 
+def own_faults(X: ArrayLike, faults: ArrayLike, seed: int) -> list[AnomalyProblem]:
+    """Faults that a user knows, against their own table."""
+    x, outside = finite_table(X), finite_table(faults)
+    if len(x) < FEWEST_ROWS:
+        raise ValueError(f"a comparison needs at least {FEWEST_ROWS} rows; there are {len(x)}")
+    return [_problem(seed, "faults", "faults", x, outside)]
+
+
 def _every_class(seed: int, name: str, X: Points, y: NDArray[Any]) -> list[AnomalyProblem]:
     parts = {c: class_held_out(X, y, c) for c in np.unique(y)}
     return [_problem(seed, f"{name} without {c}", name, *both) for c, both in parts.items()]

@@ -4,7 +4,9 @@ Tables get a ``StandardScaler``; images are flattened and divided by the largest
 Otherwise they are as they come, none tuned.
 """
 
+import contextlib
 import importlib.util
+import io
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,7 +17,7 @@ from numpy.typing import ArrayLike
 from sklearn.ensemble import IsolationForest
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
-from sklearn.neighbors import KernelDensity, LocalOutlierFactor
+from sklearn.neighbors import KernelDensity, LocalOutlierFactor, NearestNeighbors
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import OneClassSVM
 
@@ -64,6 +66,22 @@ class Classical:
         return np.asarray(self.scaler_.transform(X.reshape(len(X), -1)), np.float64)
 
 
+class DeepSVDD:
+    """pyod's, as it comes, but silent: it wants to know the number of columns."""
+
+    def __init__(self, kind: Any, seed: int) -> None:
+        self._kind, self._seed = kind, seed
+
+    def fit(self, X: Points) -> None:
+        self.scaler_ = StandardScaler().fit(X)
+        made = self._kind(n_features=X.shape[1], random_state=self._seed, verbose=0)
+        with contextlib.redirect_stdout(io.StringIO()):
+            self.estimator_ = made.fit(self.scaler_.transform(X))
+
+    def score_samples(self, X: Points) -> Points:
+        return _not_outlying(self.estimator_, self.scaler_.transform(X))
+
+
 def classical_detectors() -> dict[str, MakeDetector]:
     """Detectors that a user would try first; pyod's, slow to import, only where it is installed.
 
@@ -83,6 +101,36 @@ def classical_detectors() -> dict[str, MakeDetector]:
         ecod, knn = (importlib.import_module(f"pyod.models.{name}") for name in ("ecod", "knn"))
         found["ECOD"] = lambda _: Classical(lambda n: ecod.ECOD(), _one_by_one)
         found["KNN"] = lambda _: Classical(lambda n: knn.KNN(), _not_outlying)
+    return found
+
+
+class NearestMean:
+    """Minus the mean distance to the k nearest training points: DTE-NP, or k-NN as many mean it."""
+
+    def __init__(self, k: int = 5) -> None:
+        self.k = k
+
+    def fit(self, X: Points) -> "NearestMean":
+        self.search_ = NearestNeighbors(n_neighbors=min(self.k, len(X))).fit(X)
+        return self
+
+    def score_samples(self, X: Points) -> Points:
+        return np.asarray(-self.search_.kneighbors(X)[0].mean(1), np.float64)
+
+
+def suite_detectors() -> dict[str, MakeDetector]:
+    """Those of papers on suites of tables: k-NN with k = 5, and what :func:`classical_detectors`
+    has, but ECOD with all points of a set in one call, as these do; and one deep detector.
+    """
+    found = classical_detectors()
+    found["DTE-NP"] = lambda _: Classical(lambda n: NearestMean(5))
+    if not missing_detectors():
+        ecod, knn, deep = (
+            importlib.import_module(f"pyod.models.{name}") for name in ("ecod", "knn", "deep_svdd")
+        )
+        found["ECOD"] = lambda _: Classical(lambda n: ecod.ECOD(), _not_outlying)
+        found["KNN"] = lambda _: Classical(lambda n: knn.KNN(n_neighbors=5), _not_outlying)
+        found["DeepSVDD"] = lambda seed: DeepSVDD(deep.DeepSVDD, seed)
     return found
 
 

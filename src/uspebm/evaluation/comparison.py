@@ -4,6 +4,7 @@ Every detector is fitted to every problem (:mod:`uspebm.evaluation.anomaly_probl
 mean rank depends on the problems and detectors it is taken over.
 """
 
+import math
 import statistics
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -11,6 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.stats import studentized_range
 
 from .anomaly_problems import AnomalyProblem
 from .classical import MakeDetector
@@ -43,10 +45,11 @@ def compare_detectors(
     for seed in seeds:
         for problem in problems(seed):
             for name, make in detectors.items():
-                yield _judged(problem, name, make, seed)
+                yield judged(problem, name, make, seed)
 
 
-def _judged(problem: AnomalyProblem, name: str, make: MakeDetector, seed: int) -> Judgement:
+def judged(problem: AnomalyProblem, name: str, make: MakeDetector, seed: int) -> Judgement:
+    """Fit and judge one detector on one problem."""
     points = np.concatenate([problem.inside, problem.outside])
     detector = make(seed)
     start = time.perf_counter()
@@ -88,6 +91,19 @@ def mean_ranks(results: Sequence[Judgement]) -> dict[str, float]:
     return dict(zip(summary[0], (above + (equal + 1) / 2).mean(0).tolist(), strict=True))
 
 
+def critical_difference(detectors: int, families: int) -> float:
+    """By so much mean ranks differ by chance at most, at the 5 per cent level (Nemenyi's test).
+
+    Demsar (2006), *Statistical comparisons of classifiers over multiple data sets*: 2.728 is the
+    critical value of five.
+
+    >>> round(critical_difference(5, 30), 3)
+    1.114
+    """
+    critical = studentized_range.ppf(0.95, detectors, np.inf) / math.sqrt(2)
+    return float(critical * math.sqrt(detectors * (detectors + 1) / (6 * families)))
+
+
 def comparison_table(results: Sequence[Judgement]) -> "Table":
     """For a terminal: AUROC in per cent, mean ranks and seconds."""
     from rich.table import Column, Table
@@ -114,6 +130,9 @@ def _lines(results: Sequence[Judgement], figure: str, best: str) -> list[list[st
     for family, found in by_family(results, figure).items():
         cells, top = [f"{100 * v:.1f}" for v in found.values()], f"{100 * max(found.values()):.1f}"
         lines.append([family, *(best.format(cell) if cell == top else cell for cell in cells)])
+    summary = by_family(results, figure).values()
+    means = [f"{100 * statistics.fmean(f[n] for f in summary):.1f}" for n in mean_ranks(results)]
+    lines.append(["mean", *means])
     if figure == "auroc":
         ranks = mean_ranks(results)
         lines.append(["mean rank", *(f"{rank:.2f}" for rank in ranks.values())])

@@ -1,0 +1,124 @@
+"""A folder of tables with known anomalies, by the protocol that papers use.
+
+Every file ``NAME.npz`` holds ``X`` (N, d) and ``y`` (N,), 1 for an anomaly. Of at most 10,000 rows,
+drawn at random, half of the normal ones are to learn from; the other half and all anomalies are to
+be told apart. The protocol is that of Livernoche et al. (2023) without its resampling of small
+sets, by which copies of test rows reach the training.
+
+A suite takes long: every result is written to a file as it comes, and those that are there are not
+made again.
+"""
+
+import json
+import multiprocessing
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from ..support.files import appending
+from .anomalies import numpy_generator
+from .anomaly_problems import AnomalyProblem
+from .classical import MakeDetector
+from .comparison import Judgement, judged
+
+MOST_ROWS = 10_000
+Registry = Callable[[], Mapping[str, MakeDetector]]
+
+
+class Task(NamedTuple):
+    """One detector on one set."""
+
+    path: Path
+    seed: int
+    detector: str
+    detectors: Registry
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        """As results are found by."""
+        return self.path.stem, self.detector, self.seed
+
+
+def suite_sets(folder: Path) -> list[Path]:
+    """The files of a suite, in the order of their names."""
+    found = sorted(folder.glob("*.npz"), key=lambda path: path.name.lower())
+    if not found:
+        raise ValueError(f"{folder} is no suite: it has no .npz files with X and y in them")
+    return found
+
+
+def suite_problem(path: Path, seed: int, most_rows: int = MOST_ROWS) -> AnomalyProblem:
+    """One file, split by ``seed``."""
+    with np.load(path, allow_pickle=False) as file:
+        missing = {"X", "y"} - set(file.files)
+        if missing:
+            raise ValueError(f"{path} has no {sorted(missing)[0]}: a suite's files have X and y")
+        X, y = np.asarray(file["X"], np.float64), np.asarray(file["y"])
+    if X.ndim != 2 or y.shape != X.shape[:1] or not set(np.unique(y)) <= {0, 1}:
+        raise ValueError(
+            f"{path}: X {X.shape} must be a table and y {y.shape} a 0 or 1 for each of its rows"
+        )
+    chance = numpy_generator(seed, "suite")
+    if len(X) > most_rows:
+        kept = chance.choice(len(X), most_rows, replace=False)
+        X, y = X[kept], y[kept]
+    normal = chance.permutation(np.flatnonzero(y == 0))
+    half = len(normal) // 2
+    if half < 2 or half == len(normal) or not (y == 1).any():
+        raise ValueError(f"{path}: {len(normal)} normal rows and {(y == 1).sum()} anomalies")
+    name = path.stem
+    return AnomalyProblem(name, name, X[normal[:half]], X[normal[half:]], X[y == 1])
+
+
+def compare_on_suite(
+    folder: Path, detectors: Registry, seeds: int, kept: Path, jobs: int = 1
+) -> Iterator[Judgement]:
+    """Every detector on every set and seed; those in the file ``kept`` first, then new ones.
+
+    ``detectors``: makes them, and is a function of a module, which other processes can find; each
+    of ``jobs`` processes keeps to one thread.
+    """
+    done, sets, names = _kept(kept), suite_sets(folder), list(detectors())
+    tasks = [
+        Task(path, seed, name, detectors)
+        for seed in range(seeds)
+        for path in sets
+        for name in names
+    ]
+    yield from (done[task.key] for task in tasks if task.key in done)
+    missing = [task for task in tasks if task.key not in done]
+    with appending(kept) as file:
+        for result in _results(missing, jobs):
+            file.write((json.dumps(asdict(result)) + "\n").encode())
+            file.flush()
+            yield result
+
+
+def _results(tasks: list[Task], jobs: int) -> Iterator[Judgement]:
+    if jobs == 1 or len(tasks) < 2:
+        yield from map(_judged, tasks)
+        return
+    # Not forked: children of a process whose threads have worked may wait for these for ever.
+    with multiprocessing.get_context("spawn").Pool(jobs, torch.set_num_threads, (1,)) as pool:
+        yield from pool.imap_unordered(_judged, tasks)
+
+
+def _judged(task: Task) -> Judgement:
+    make = task.detectors()[task.detector]
+    return judged(suite_problem(task.path, task.seed), task.detector, make, task.seed)
+
+
+def _kept(path: Path) -> dict[tuple[str, str, int], Judgement]:
+    """What is in the file; a line that was cut off is not."""
+    found = {}
+    for line in path.read_text().splitlines() if path.exists() else ():
+        try:
+            one = Judgement(**json.loads(line))
+        except (ValueError, TypeError):
+            continue
+        found[one.problem, one.detector, one.seed] = one
+    return found
