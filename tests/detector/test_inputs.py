@@ -110,9 +110,9 @@ def test_a_model_of_bytes_refuses_what_can_be_no_bytes(kind: type) -> None:
         (np.zeros((2, 4)), "X has 4 features, but EnergyDetector is expecting 3"),
         (np.zeros((2, 8, 9)), "X has points of 8 × 9 pixels, but .* fitted to points of 3 columns"),
         (np.zeros((2, 9, 9, 9)), "it must be a table"),
-        ([[0, 1, math.nan]], "Input X contains NaN"),
+        ([[0, 1, math.nan]], "X contains NaN"),
         ([[0, 1, math.inf]], "Input X contains infinity"),
-        (np.full((1, 3, 3), math.nan), "Input X contains NaN"),
+        (np.full((1, 3, 3), math.nan), "X contains NaN"),
         (np.zeros((0, 3)), "0 sample"),
     ],
 )

@@ -40,7 +40,7 @@ def add_compare(commands: Commands) -> None:
         "--suite",
         type=Path,
         metavar="FOLDER",
-        help="instead of DATA, a folder of .npz files with X and y (1: anomaly), such as ADBench's; "
+        help="instead of DATA, a folder of .npz files with X and y (1: anomaly), as ADBench has: "
         "half of the normal rows are learned from; an interrupted comparison goes on",
     )
     number_flag(command, "--jobs", whole(1), 1, "of a suite, sets at a time, on one thread each")

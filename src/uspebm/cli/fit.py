@@ -140,17 +140,17 @@ def run_fit(arguments: Namespace) -> None:
         return
     say(
         f"{arguments.out}/ learned from {rows:,} rows{files_skipped(skipped)}, "
-        f"{_calibrated_by(kept, rows)}; {detector.verdict()}; threshold {detector.offset_:.6g} at "
+        f"{_calibrated_by(detector)}; {detector.verdict()}; threshold {detector.offset_:.6g} at "
         f"a false-alarm rate of {arguments.false_alarm_rate:g}. The card is "
         f"{arguments.out}/README.md"
         + ("; the model that was there before is replaced" if replaced else "")
     )
 
 
-def _calibrated_by(kept: int, rows: int) -> str:
-    if kept == rows:
+def _calibrated_by(detector: "EnergyDetector") -> str:
+    if detector.folded_:
         return "each scored without its fold for calibration"
-    return f"{kept:,} of them kept for calibration"
+    return f"{len(detector.calibration_scores_):,} of them kept for calibration"
 
 
 def _learned(arguments: Namespace) -> "tuple[EnergyDetector, int, int]":

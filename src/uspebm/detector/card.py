@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 from torch import Tensor
 
 from .. import __version__
@@ -49,10 +50,15 @@ def _data(detector: EnergyDetector, data: str | None) -> Iterator[str]:
         yield f"- Fitted to {data}."
     resized = "; images of other sizes were resized, and will be" if detector.resized_ else ""
     yield f"- One point: {described(detector.event_shape_)}{resized}."
+    kept = "points, each scored without its fold" if detector.folded_ else "points kept"
     yield (
-        f"- {len(scores):,} points kept for calibration; their scores: "
+        f"- {len(scores):,} {kept} for calibration; their scores: "
         f"{scores[0]:.4g} to {scores[-1]:.4g}, median {scores[len(scores) // 2]:.4g}."
     )
+    for column in detector.encoding_.columns if detector.encoding_ is not None else ():
+        yield f"- Column {column.name!r}: {column.said()}."
+    if getattr(detector.scorer_.energy, "fills", False):
+        yield "- Gaps are filled from the rows that are most alike."
     if detector.dropped_columns_:
         yield f"- Columns left out: {', '.join(map(repr, detector.dropped_columns_))}."
     energy = detector.scorer_.energy
@@ -77,6 +83,8 @@ def _columns(detector: EnergyDetector, held: Tensor) -> Iterator[str]:
     means, lows, highs = held.mean(0), held.amin(0), held.amax(0)
     count = detector.event_shape_[0]
     names = getattr(detector, "feature_names_in_", [f"number {k + 1}" for k in range(count)])
+    if detector.encoding_ is not None:
+        names = np.array(detector.encoding_.names, dtype=object)
     for k, name in enumerate(names[:LISTED_COLUMNS]):
         shown = " ".join(str(name).split()).replace("|", "\\|")
         yield f"| {shown} | {means[k]:.6g} | {lows[k]:.6g} | {highs[k]:.6g} |"

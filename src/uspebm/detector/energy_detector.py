@@ -1,6 +1,7 @@
 """An energy-based model as a scikit-learn outlier detector, with alarms at a stated rate."""
 
 import copy
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -13,17 +14,17 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from ..energies.features import FeatureEnergy
-from ..energies.kernel import TiltedEnergy, affordable
+from ..energies.kernel import TiltedEnergy
 from ..energies.scaling import Scaling, as_is
 from ..evaluation import calibration as conformal
 from ..evaluation.metrics import Interval, intervals
 from ..recipes import Recipe
-from ..recipes.held_out import LOG_Z_DRAWS, Curve
+from ..recipes.held_out import Curve
 from ..recipes.named import RECIPE_NAMES, RecipeName
 from ..support.checks import at_least, one_of
 from ..support.randomness import generator
 from .choice import OWN
-from .fitting import KnownScores, Plan, fitted
+from .fitting import KnownScores, Plan, fitted, log_z_of
 from .inputs import InputMixin
 from .scorer import Scorer, calibration_scores
 from .verdict import verdict_on, verdict_on_images
@@ -56,6 +57,7 @@ class EnergyDetector(InputMixin, OutlierMixin, BaseEstimator):  # type: ignore[m
             nothing: none is kept, and every point is scored without its fold. ``"auto"``: folds
             where that takes a moment, otherwise a fifth.
         false_alarm_rate: Of :meth:`predict`. ``"auto"``: 5 %, or what the calibration points allow.
+        categorical: Columns of DataFrames whose numbers are names, as codes are.
         random_state: Seed of every draw.
         verbose: Show how far training is.
 
@@ -64,6 +66,7 @@ class EnergyDetector(InputMixin, OutlierMixin, BaseEstimator):  # type: ignore[m
         seed_: What it ran with.
         offset_: The score below which points are called outliers.
         calibration_scores_: In ascending order, lowered by what rounding may do to a score.
+        folded_: Whether those are of all points, each by an energy made without its fold.
         curve_: Held-out log-likelihood over the updates, in scaled units, where there is one.
         worth_: What the network of an image model finds, beside pixels; None where nobody looked.
         log_z_error_: Standard error of log Z; None where it is not known, and scores are energies.
@@ -71,6 +74,8 @@ class EnergyDetector(InputMixin, OutlierMixin, BaseEstimator):  # type: ignore[m
         n_features_in_: Numbers in a point.
         event_shape_: Shape of a point, channels first.
         of_bytes_: Whether it was fitted to bytes, as images often are.
+        encoding_: How columns of a table became numbers (:mod:`uspebm.data.encoding`); None where
+            they were.
         dropped_columns_: Columns of the user's file that were left out.
         resized_: Whether images of other sizes are brought to its own when a folder is scored.
 
@@ -86,6 +91,7 @@ class EnergyDetector(InputMixin, OutlierMixin, BaseEstimator):  # type: ignore[m
     seed_: int | None
     offset_: float
     calibration_scores_: Values
+    folded_: bool
     curve_: Curve
     worth_: Worth | None
     log_z_error_: float | None
@@ -99,6 +105,7 @@ class EnergyDetector(InputMixin, OutlierMixin, BaseEstimator):  # type: ignore[m
         max_updates: int | None = None,
         calibration: float | Literal["auto", "folds"] = "auto",
         false_alarm_rate: float | Literal["auto"] = "auto",
+        categorical: Sequence[str] = (),
         random_state: int | np.random.RandomState | None = None,
         verbose: bool = False,
     ) -> None:
@@ -106,6 +113,7 @@ class EnergyDetector(InputMixin, OutlierMixin, BaseEstimator):  # type: ignore[m
         self.max_updates = max_updates
         self.calibration = calibration
         self.false_alarm_rate = false_alarm_rate
+        self.categorical = categorical
         self.random_state = random_state
         self.verbose = verbose
 
@@ -141,15 +149,17 @@ class EnergyDetector(InputMixin, OutlierMixin, BaseEstimator):  # type: ignore[m
             learned.energy,
             known,
             scaling=learned.units,
-            log_z=_log_z(learned.energy, plan.seed),
+            log_z=log_z_of(learned.energy, plan.seed),
             of_bytes=self.of_bytes_,
             **self.get_params(deep=False),
         )
         made.recipe_, made.seed_ = learned.recipe, plan.seed
         made.curve_, made.worth_ = learned.curve, learned.worth
+        encoding = self.encoding_
         for name, value in vars(made).items():
             if name.endswith("_"):
                 setattr(self, name, value)
+        self.set_encoding(encoding)
         return self
 
     @classmethod
@@ -186,9 +196,10 @@ class EnergyDetector(InputMixin, OutlierMixin, BaseEstimator):  # type: ignore[m
         detector.scorer_ = Scorer(units, copy.deepcopy(energy), normaliser).eval()
         detector.log_z_error_ = None if log_z is None else log_z[1]
         if isinstance(held_out, KnownScores):
-            scores = held_out.scores
+            scores, detector.folded_ = held_out.scores, held_out.folded
         else:
             scores = conformal.loosened(calibration_scores(detector.scorer_, x).numpy())
+            detector.folded_ = False
         detector.calibration_scores_ = scores
         detector.offset_ = conformal.threshold(scores, detector._rate(len(scores)))
         detector.recipe_ = detector.recipe if isinstance(detector.recipe, Recipe) else None
@@ -280,13 +291,6 @@ class EnergyDetector(InputMixin, OutlierMixin, BaseEstimator):  # type: ignore[m
             one_of(("auto", "folds"), calibration=share)
         elif not 0 < share < 1:
             raise ValueError(f"calibration={share} must lie between 0 and 1")
-
-
-def _log_z(energy: nn.Module, seed: int) -> tuple[float, float] | None:
-    if not isinstance(energy, TiltedEnergy):
-        return None
-    draws = affordable(LOG_Z_DRAWS, energy.reference.centres)
-    return energy.log_z(draws, generator(seed, "log z"))
 
 
 def _plain_number(value: Any) -> Any:

@@ -35,7 +35,7 @@ def parts_of(energy: nn.Module) -> dict[str, Any]:
         return network if network == OWN_ENERGY else {"kind": "TiltedEnergy", "network": network}
     if type(energy) is NeighbourEnergy:
         views = [_view_parts(view) for view in energy.views]
-        return {"kind": "NeighbourEnergy", "views": views}
+        return {"kind": "NeighbourEnergy", "views": views, "fills": energy.fills}
     kind = type(energy).__name__
     if NETWORKS.get(kind) is type(energy):
         return {"kind": kind, "settings": energy.settings}
@@ -53,7 +53,7 @@ def energy_from(
         network = _network(parts["network"], event_shape, tensors, "energy.network.")
         return _over_features(network, parts, event_shape, tensors)
     if parts["kind"] == "NeighbourEnergy":
-        return _over_neighbours(parts["views"], event_shape, tensors)
+        return _over_neighbours(parts, event_shape, tensors)
     if parts["kind"] == "Pixels":
         raise ValueError("pixels are features, and no energy")
     if parts["kind"] != "TiltedEnergy":
@@ -70,29 +70,29 @@ def _view_parts(view: Any) -> dict[str, Any]:
 
 
 def _over_neighbours(
-    views: list[dict[str, Any]], event_shape: tuple[int, ...], tensors: dict[str, Tensor]
+    parts: dict[str, Any], event_shape: tuple[int, ...], tensors: dict[str, Tensor]
 ) -> NeighbourEnergy:
     found = []
-    for k, parts in enumerate(views):
+    for k, view in enumerate(parts["views"]):
         own = f"energy.views.{k}."
         units: nn.Module
-        if parts["units"] == "Scaling":
+        if view["units"] == "Scaling":
             units = Scaling(tensors[f"{own}units.shift"], tensors[f"{own}units.factor"])
             seen = units.shift.shape
-        elif parts["units"] == "PiecewiseLinear":
+        elif view["units"] == "PiecewiseLinear":
             units = _curves(f"{own}units.", tensors)
             seen = units.knots.shape[:1]
         else:
-            raise ValueError(f"units of kind {parts['units']!r} are not known")
+            raise ValueError(f"units of kind {view['units']!r} are not known")
         centres, scale = tensors[f"{own}centres"], tensors[f"{own}log_scale"]
         tails = _curves(f"{own}tails.", tensors)
         if tuple(seen) != event_shape or tuple(centres.shape[1:]) != event_shape:
             raise ValueError(f"view {k} is not of points of {event_shape}")
         if len(tails.knots) != READINGS:
             raise ValueError(f"view {k} has {len(tails.knots)} tails, not {READINGS}")
-        at_least(1, neighbours=parts["neighbours"])
-        found.append(View(units, centres, scale, tails, parts["neighbours"]))
-    return NeighbourEnergy(found)
+        at_least(1, neighbours=view["neighbours"])
+        found.append(View(units, centres, scale, tails, view["neighbours"]))
+    return NeighbourEnergy(found, bool(parts["fills"]))
 
 
 def _curves(prefix: str, tensors: dict[str, Tensor]) -> PiecewiseLinear:

@@ -18,10 +18,11 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
+from ..energies.kernel import TiltedEnergy, affordable
 from ..energies.scaling import Scaling
 from ..evaluation.calibration import alarms, loosened
 from ..recipes import Recipe, train
-from ..recipes.held_out import Curve
+from ..recipes.held_out import LOG_Z_DRAWS, Curve
 from ..recipes.named import RecipeName
 from ..support.randomness import generator
 from .choice import budgeted, units_and_recipe
@@ -53,6 +54,8 @@ class KnownScores(NamedTuple):
 
     scores: NDArray[np.float64]
     event_shape: tuple[int, ...]
+    folded: bool = False
+    """Whether each is by an energy made without the point's fold."""
 
 
 class LearnedEnergy(NamedTuple):
@@ -95,7 +98,7 @@ def fitted(
     if by_folds:
         alarms(len(points), rate(len(points)))
         scores = loosened(fold_scores(plan, points).numpy())
-        return learn(plan, points), KnownScores(scores, tuple(points.shape[1:]))
+        return learn(plan, points), KnownScores(scores, tuple(points.shape[1:]), folded=True)
     share = USUAL_SHARE if isinstance(calibration, str) else float(calibration)
     kept = min(max(1, round(share * len(points))), len(points) - 1)
     alarms(kept, rate(kept))
@@ -103,6 +106,14 @@ def fitted(
     # Channels last: narrow images, channels first, would be taken for something else.
     known = held_out if points.dim() == 2 else held_out.movedim(1, -1)
     return learn(plan, inside), known
+
+
+def log_z_of(energy: nn.Module, seed: int) -> tuple[float, float] | None:
+    """log Z and its standard error, of energies that know it."""
+    if not isinstance(energy, TiltedEnergy):
+        return None
+    draws = affordable(LOG_Z_DRAWS, energy.reference.centres)
+    return energy.log_z(draws, generator(seed, "log z"))
 
 
 def _can_fold(plan: Plan, points: Tensor) -> bool:

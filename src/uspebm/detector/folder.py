@@ -21,6 +21,7 @@ from sklearn.exceptions import NotFittedError
 from torch import Tensor, nn
 
 from .. import __version__
+from ..data.encoding import Encoding
 from ..energies.scaling import Scaling
 from ..recipes.held_out import Look
 from ..recipes.plain import OwnPartError, as_plain, from_plain
@@ -154,6 +155,7 @@ def _about(detector: EnergyDetector) -> dict[str, Any]:
         "recipe": as_plain(detector.recipe_),
         "seed": detector.seed_,
         "event_shape": list(detector.event_shape_),
+        "encoding": None if detector.encoding_ is None else detector.encoding_.as_plain(),
         "columns": None if names is None else [str(name) for name in names],
         "dropped_columns": list(detector.dropped_columns_),
         "of_bytes": bool(detector.of_bytes_),
@@ -162,6 +164,7 @@ def _about(detector: EnergyDetector) -> dict[str, Any]:
         "log_z": None if error is None else [normaliser, _in_json(error)],
         "settings": settings,
         "offset": detector.offset_,
+        "folded": detector.folded_,
         "worth": None if detector.worth_ is None else list(detector.worth_),
         "curve": [[look.update, _in_json(look.log_likelihood)] for look in detector.curve_],
     }
@@ -240,7 +243,7 @@ def _rebuilt(
         raise ValueError("the calibration scores are no finite numbers")
     detector = EnergyDetector.from_energy(
         energy_from(about["energy"], event, tensors) if energy is None else energy,
-        KnownScores(scores, event),
+        KnownScores(scores, event, bool(about.get("folded", False))),
         scaling=units,
         of_bytes=bool(about["of_bytes"]),
         recipe=_recipe(about["recipe"]),
@@ -262,7 +265,12 @@ def _rebuilt(
             raise ValueError("the worth is no two shares")
     detector.dropped_columns_ = _names(about["dropped_columns"])
     detector.resized_ = bool(about.get("resized", False))  # older models never were
-    if about["columns"] is not None:
+    if about.get("encoding") is not None:
+        encoding = Encoding.from_plain(about["encoding"])
+        if (len(encoding.names),) != event:
+            raise ValueError(f"the columns make {len(encoding.names)} numbers, not {event[0]}")
+        detector.set_encoding(encoding)
+    elif about["columns"] is not None:
         names = _names(about["columns"])
         if len(names) != event[0]:
             raise ValueError(f"there are {len(names)} names of {event[0]} columns")

@@ -1,6 +1,7 @@
 """A user's arrays as points of a detector: checked once, the same way for fitting and scoring."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,22 +10,33 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 from torch import Tensor
 
+from ..data.encoding import Encoding, Hints, cells_of_frame, is_mixed_frame, learn_encoding
 from ..data.points import as_bytes, as_floats, described, points
+from .scorer import Scorer
+
+FILLING = ("auto", "tables")
+"""Recipes whose energies fill gaps."""
 
 
 class InputMixin:
     """What a detector takes for points: tables by scikit-learn's rules, images by ours."""
 
+    recipe: Any
+    categorical: Sequence[str]
+    scorer_: Scorer
     event_shape_: tuple[int, ...]
     of_bytes_: bool
     resized_: bool
     n_features_in_: int
     feature_names_in_: NDArray[Any]
+    encoding_: Encoding | None
 
     def _points(self, X: ArrayLike, *, reset: bool, fewest: int = 2) -> Tensor:
         if isinstance(X, Tensor):
             X = X.detach().cpu().numpy()
         needed = fewest if reset else 1
+        if is_mixed_frame(X) or (getattr(self, "encoding_", None) is not None and not reset):
+            return self._encoded(X, reset, needed)
         if np.asarray(X).ndim > 2:
             array = check_array(X, allow_nd=True, ensure_min_samples=needed, input_name="X")
             if not reset:
@@ -35,7 +47,15 @@ class InputMixin:
                 f"{described(self.event_shape_)}: give them as (N, height, width), one as X[None]"
             )
         else:
-            array = validate_data(self, X, reset=reset, dtype=np.float64, ensure_min_samples=needed)
+            array = validate_data(
+                self,
+                X,
+                reset=reset,
+                dtype=np.float64,
+                ensure_min_samples=needed,
+                ensure_all_finite="allow-nan",
+            )
+            self._refuse_gaps(array, reset)
         x = points(array)
         event = tuple(x.shape[1:])
         if reset:
@@ -49,8 +69,71 @@ class InputMixin:
             )
         return x
 
+    def _encoded(self, X: Any, reset: bool, needed: int) -> Tensor:
+        """Rows of a table with text, dates and so on, as numbers."""
+        if reset:
+            cells = cells_of_frame(X)
+            encoding: Encoding = learn_encoding(cells, self._hints())
+            table = check_array(
+                encoding.encode(cells), ensure_min_samples=needed, ensure_all_finite="allow-nan"
+            )
+            self._refuse_gaps(table, reset)
+            self._set_event((table.shape[1],), of_bytes=False)
+            self.set_encoding(encoding)
+            return points(table)
+        encoding = self.encoding_  # type: ignore[assignment]
+        if hasattr(X, "columns"):
+            known = set(map(str, X.columns))
+            if missing := [name for name in encoding.used if name not in known]:
+                raise ValueError(f"X has no column {missing[0]!r}, which this detector needs")
+            X = encoding.encode(cells_of_frame(X[list(encoding.used)]))
+        table = check_array(X, dtype=np.float64, ensure_all_finite="allow-nan")
+        if table.shape[1:] != self.event_shape_:
+            raise ValueError(
+                f"X has {table.shape[1]} numbers in a row; this detector takes DataFrames with "
+                f"columns {', '.join(map(repr, encoding.used))}, or their {self.event_shape_[0]} "
+                "numbers"
+            )
+        self._refuse_gaps(table, reset)
+        return points(table)
+
+    def set_encoding(self, encoding: Encoding | None) -> None:
+        """How columns of the user's became the numbers that it was fitted to."""
+        self.encoding_ = encoding
+        if encoding is not None:
+            self.feature_names_in_ = np.array([c.name for c in encoding.columns], dtype=object)
+            self.n_features_in_ = len(encoding.columns)
+
+    def _refuse_gaps(self, table: NDArray[np.float64], reset: bool) -> None:
+        """Where they cannot be filled: of a row nothing but gaps, or a model that knows none."""
+        gaps = np.isnan(table)
+        if not gaps.any():
+            return
+        if reset and gaps.all(0).any():
+            raise ValueError(f"column {int(gaps.all(0).argmax()) + 1} of X has no value at all")
+        if not self._takes_gaps(reset):
+            raise ValueError(
+                f"X contains NaN in {int(gaps.any(1).sum())} rows, and this detector takes no "
+                "gaps: fill them, leave such rows out, or fit recipe 'tables' to data with gaps"
+            )
+
+    def _hints(self) -> Hints:
+        return Hints(categorical=tuple(self.categorical))
+
+    def _takes_gaps(self, reset: bool) -> bool:
+        """Whether NaN may stand for a value that is missing."""
+        if reset:
+            return self.recipe in FILLING
+        return bool(getattr(self.scorer_.energy, "fills", False))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.input_tags.allow_nan = self.recipe in FILLING
+        return tags
+
     def _set_event(self, event_shape: tuple[int, ...], of_bytes: bool) -> None:
         self.event_shape_ = event_shape
         self.of_bytes_ = of_bytes
         self.resized_ = False  # unless who read the images says so
         self.n_features_in_ = math.prod(event_shape)
+        self.encoding_ = None

@@ -42,8 +42,14 @@ class Scorer(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         end = FARTHEST if self._dtype == torch.float64 else FARTHEST_SINGLE
         z = self.scaling(x)
-        inside = (z.abs() <= end).flatten(1).all(1)  # not where it is NaN, as of infinite inputs
-        z = z.nan_to_num(end, end, -end).clamp(-end, end)
+        near = z.abs() <= end  # not where it is NaN, as of infinite inputs
+        if getattr(self.energy, "fills", False):
+            gaps = x.isnan()
+            inside = (near | gaps).all(1) & ~gaps.all(1)  # a row of gaps is no row
+            z = torch.where(gaps, z, z.nan_to_num(end, end, -end)).clamp(-end, end)
+        else:
+            inside = near.flatten(1).all(1)
+            z = z.nan_to_num(end, end, -end).clamp(-end, end)
         score: Tensor = -self.energy(z.to(self._dtype)).double() - self.log_normaliser
         if score.shape != x.shape[:1]:
             raise ValueError(

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from ..support.checks import at_least
 from ..support.randomness import generator
+from .gaps import filled, filled_table
 from .monotone import KNOTS, PiecewiseLinear
 from .nearest import TINY, Nearest, SearchMixin, log_scales
 from .scaling import Scaling, of_images, of_table, spreads, standardised
@@ -107,17 +108,23 @@ class NeighbourEnergy(nn.Module):
 
     It is a score that orders rows: nothing is normalised, there is no Z. The p's are no guarantee
     either: that is what held-back rows are for.
+
+    Arguments:
+        views: Units, centres in them, and what is usual.
+        fills: Whether NaN stands for a gap, to be filled from the centres that are most alike
+            (:mod:`.gaps`), as it was in the data; otherwise it is no row.
     """
 
     takes = torch.float64
     at_once = 4096
     """Points that are best scored together."""
 
-    def __init__(self, views: list[View]) -> None:
+    def __init__(self, views: list[View], fills: bool = False) -> None:
         super().__init__()
         if not views:
             raise ValueError("an energy over neighbours needs a view")
         self.views = nn.ModuleList(views)
+        self.fills = fills
 
     @property
     def rows(self) -> int:
@@ -126,12 +133,26 @@ class NeighbourEnergy(nn.Module):
 
     def held_rows(self) -> Tensor:
         """Those rows, in the user's own units but for rounding."""
-        view = next(v for v in self.views if isinstance(v.units, Scaling) and v.units.factor.dim())
-        assert isinstance(view, View)
-        assert isinstance(view.units, Scaling)
-        return view.units.inverse(view.centres)
+        view, units = self._standardised()
+        return units.inverse(view.centres)
+
+    def _standardised(self) -> tuple[View, Scaling]:
+        """The view in which every column has its own spread."""
+        for view in self.views:
+            units = view.units
+            if isinstance(view, View) and isinstance(units, Scaling) and units.factor.dim() == 1:
+                return view, units
+        raise ValueError("no view has columns in units of their own")
+
+    def _without_gaps(self, x: Tensor) -> Tensor:
+        view, units = self._standardised()
+        z = _single(units(x))
+        full = units.inverse(filled(z, view.centres).double())
+        return torch.where(x.isnan(), full, x)
 
     def forward(self, x: Tensor) -> Tensor:
+        if self.fills and (torch.compiler.is_exporting() or bool(x.isnan().any())):
+            x = self._without_gaps(x)
         return _combined(torch.cat([view(x) for view in self.views], 1))
 
 
@@ -174,7 +195,10 @@ class NeighbourRule:
         order = torch.randperm(len(points), generator=generator(seed, "centres"))
         points = points[order[:UNITS_FROM]].double()
         most = min(self.centres, max(2, MOST_IN_VIEW // points.shape[1]))
-        return NeighbourEnergy([self._view(u, points[:most]) for u in units_of(points)])
+        fills = bool(points.isnan().any())
+        points = filled_table(points, most)
+        views = [self._view(u, points[:most]) for u in units_of(points)]
+        return NeighbourEnergy(views, fills)
 
     def _view(self, units: nn.Module, rows: Tensor) -> View:
         centres = _single(units(rows))

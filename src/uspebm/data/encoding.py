@@ -1,0 +1,242 @@
+"""What tables really hold, as numbers: text, truths, dates and gaps, by a rule that is kept.
+
+==========  ==================================================================================
+number      as it is
+truth       0 or 1
+category    text that repeats: for every value seen a number that is 1 or 0, and one for values
+            never seen
+date        sine and cosine of the time of day and of the day of the week; not the date itself, by
+            which all that is new would be strange
+left out    text that hardly repeats, as names and remarks do, and whole numbers that count rows
+==========  ==================================================================================
+
+What is missing is NaN in each of its column's numbers. :class:`Hints` say where the guess is wrong.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Cells = NDArray[Any]
+"""One column: floats with NaN, datetime64 with NaT, or objects, text or None."""
+Kind = Literal["number", "truth", "category", "date", "left out"]
+KINDS: tuple[Kind, ...] = ("number", "truth", "category", "date", "left out")
+MOST_LEVELS = 50
+REPEATS = 4
+"""Times that values of a category are there, in the mean, at least."""
+COUNTED = 20
+"""Rows from which on whole numbers that rise by one are no chance."""
+DAY, WEEK = 86_400, 7 * 86_400
+CYCLES = {"time of day": DAY, "day of week": WEEK}
+
+
+@dataclass(frozen=True)
+class Hints:
+    """Of columns, by name, what nobody can guess."""
+
+    categorical: tuple[str, ...] = ()
+    numeric: tuple[str, ...] = ()
+    ids: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class EncodedColumn:
+    """One column, what it is taken for, and why if that is not plain."""
+
+    name: str
+    kind: Kind
+    levels: tuple[str, ...] = ()
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        texts = (self.name, self.note, *self.levels)
+        if self.kind not in KINDS or not all(isinstance(text, str) for text in texts):
+            raise ValueError(f"column {self.name!r} is of no known kind")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of its numbers."""
+        if self.kind == "category":
+            return (*(f"{self.name} = {level}" for level in self.levels), f"{self.name} = other")
+        if self.kind == "date":
+            return tuple(f"{self.name}, {f} of {c}" for c in CYCLES for f in ("sine", "cosine"))
+        return () if self.kind == "left out" else (self.name,)
+
+    def encode(self, cells: Cells) -> NDArray[np.float64]:
+        """Its numbers, ``(N, len(names))``."""
+        if self.kind == "category":
+            return _one_hot(cells, self.levels)
+        if self.kind == "date":
+            return _cycles(self.name, cells)
+        try:
+            return np.asarray(_floats(cells), np.float64)[:, None]
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"column {self.name!r} holds {error}, not numbers") from None
+
+    def said(self) -> str:
+        """For a card."""
+        what = {
+            "number": "numbers, as they are",
+            "truth": "0 or 1",
+            "category": f"a category of {len(self.levels)} values",
+            "date": "time of day and day of week",
+            "left out": "left out",
+        }[self.kind]
+        return f"{what}: {self.note}" if self.note else what
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """How the columns of a table become numbers."""
+
+    columns: tuple[EncodedColumn, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the numbers."""
+        return tuple(name for column in self.columns for name in column.names)
+
+    @property
+    def used(self) -> tuple[str, ...]:
+        """Columns that are needed."""
+        return tuple(column.name for column in self.columns if column.kind != "left out")
+
+    @property
+    def plain_numbers(self) -> bool:
+        """Whether every column is a number as it is."""
+        return all(column.kind == "number" for column in self.columns)
+
+    def encode(self, cells: Mapping[str, Cells]) -> NDArray[np.float64]:
+        """Rows of numbers, ``(N, len(names))``."""
+        parts = [c.encode(cells[c.name]) for c in self.columns if c.kind != "left out"]
+        if not parts:
+            raise ValueError("no column is left that could be learned from")
+        return np.concatenate(parts, axis=1)
+
+    def as_plain(self) -> list[dict[str, Any]]:
+        """For JSON."""
+        return [asdict(column) for column in self.columns]
+
+    @classmethod
+    def from_plain(cls, plain: Any) -> "Encoding":
+        """From JSON, checked."""
+        columns = [EncodedColumn(**{**one, "levels": tuple(one["levels"])}) for one in plain]
+        return cls(tuple(columns))
+
+
+def learn_encoding(cells: Mapping[str, Cells], hints: Hints | None = None) -> Encoding:
+    """What the columns are taken for.
+
+    >>> told = learn_encoding({"a": np.arange(8.0) ** 2, "b": np.array(["x", "y"] * 4, object)})
+    >>> told.names
+    ('a', 'b = x', 'b = y', 'b = other')
+    """
+    hints = hints or Hints()
+    for name in (*hints.categorical, *hints.numeric, *hints.ids):
+        if name not in cells:
+            raise ValueError(f"there is no column {name!r}, but {', '.join(map(repr, cells))}")
+    return Encoding(tuple(_column(name, values, hints) for name, values in cells.items()))
+
+
+def _column(name: str, cells: Cells, hints: Hints) -> EncodedColumn:
+    if name in hints.ids:
+        return EncodedColumn(name, "left out", note="an id")
+    if name in hints.categorical:
+        return EncodedColumn(name, "category", _levels(_texts(cells)))
+    if cells.dtype.kind == "M":
+        return EncodedColumn(name, "date")
+    if cells.dtype.kind == "b":
+        return EncodedColumn(name, "truth")
+    if cells.dtype != object:
+        if name not in hints.numeric and _counts_rows(cells):
+            return EncodedColumn(name, "left out", note="it counts the rows")
+        return EncodedColumn(name, "number")
+    if name in hints.numeric:
+        return EncodedColumn(name, "number")
+    levels, known = _levels(cells), sum(cell is not None for cell in cells)
+    if len(levels) <= min(MOST_LEVELS, known / REPEATS):
+        return EncodedColumn(name, "category", levels)
+    note = f"{len(levels):,} different texts in {known:,} rows"
+    return EncodedColumn(name, "left out", note=note)
+
+
+def _counts_rows(cells: Cells) -> bool:
+    return len(cells) >= COUNTED and bool((np.diff(cells) == 1).all())
+
+
+def _levels(texts: Sequence[Any] | Cells) -> tuple[str, ...]:
+    """Values that are there, the most frequent first."""
+    counts = Counter(text for text in texts if text is not None)
+    return tuple(sorted(counts, key=lambda text: (-counts[text], text)))
+
+
+def _texts(cells: Cells) -> list[str | None]:
+    """Numbers as people write them: 3, not 3.0."""
+    if cells.dtype == object:
+        return [None if cell is None else str(cell) for cell in cells]
+    if cells.dtype.kind == "M":
+        return [None if np.isnat(cell) else str(cell) for cell in cells]
+    return [None if math.isnan(cell) else f"{cell:.17g}" for cell in cells.astype(np.float64)]
+
+
+def _floats(cells: Cells) -> Cells:
+    if cells.dtype != object:
+        return cells
+    return np.array([math.nan if cell is None else float(cell) for cell in cells])
+
+
+def _one_hot(cells: Cells, levels: tuple[str, ...]) -> NDArray[np.float64]:
+    place: dict[str | None, int] = {level: k for k, level in enumerate(levels)}
+    texts = _texts(cells)
+    found = np.zeros((len(texts), len(levels) + 1))
+    found[np.arange(len(texts)), [place.get(text, len(levels)) for text in texts]] = 1.0
+    found[[text is None for text in texts]] = np.nan
+    return found
+
+
+def _cycles(name: str, cells: Cells) -> NDArray[np.float64]:
+    if cells.dtype.kind != "M":
+        try:
+            cells = np.array([cell or "NaT" for cell in cells], "datetime64[s]")
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"column {name!r} holds no dates: {error}") from None
+    missing = np.isnat(cells)
+    seconds = np.where(missing, 0, cells.astype("datetime64[s]").astype(np.int64)).astype(float)
+    angles = [2 * np.pi * seconds / length for length in CYCLES.values()]
+    found = np.stack([part for a in angles for part in (np.sin(a), np.cos(a))], axis=1)
+    found[missing] = np.nan
+    return found
+
+
+def cells_of_frame(frame: Any) -> dict[str, Cells]:
+    """The columns of a pandas DataFrame."""
+    return {str(name): _cells(frame[name]) for name in frame.columns}
+
+
+def _cells(column: Any) -> Cells:
+    missing = np.asarray(column.isna())
+    values = column.to_numpy()
+    if values.dtype.kind == "M":
+        return np.asarray(values, "datetime64[s]")
+    if values.dtype.kind == "b":
+        return np.asarray(values)
+    if values.dtype.kind in "iuf":
+        return np.asarray(values, np.float64)
+    present = [value for value, gone in zip(values, missing, strict=True) if not gone]
+    if present and all(isinstance(v, int | float | np.number | np.bool_) for v in present):
+        numbers = (math.nan if gone else float(v) for v, gone in zip(values, missing, strict=True))
+        return np.fromiter(numbers, np.float64, len(values))
+    texts = [None if gone else str(v) for v, gone in zip(values, missing, strict=True)]
+    return np.array(texts, dtype=object)
+
+
+def is_mixed_frame(X: Any) -> bool:
+    """Whether X is a DataFrame with columns that are no numbers."""
+    if not hasattr(X, "columns") or not hasattr(X, "dtypes") or not hasattr(X, "isna"):
+        return False
+    return any(getattr(kind, "kind", "O") not in "iufb" for kind in X.dtypes)
