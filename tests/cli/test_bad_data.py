@@ -40,23 +40,27 @@ def text_column(path: Path) -> None:
 
 BAD: dict[str, tuple[str, Callable[[Path], object], list[str]]] = {
     "empty": ("x.csv", lambda p: p.write_text(""), ["is empty"]),
-    "nan": ("x.csv", lambda p: write_csv(p, with_value(6, 1, np.nan)), ["'b'", "data row 7 "]),
+    "nan": ("x.npy", lambda p: np.save(p, with_value(6, 1, np.nan)), ["row 7 "]),
+    "rows of gaps": (
+        "x.csv",
+        lambda p: p.write_text("a,b\n" + "1,2\n3,5\n,\n" * 200),
+        ["200 of 600 rows have no value"],
+    ),
+    "columns of gaps": (
+        "x.csv",
+        lambda p: p.write_text("a,b\n" + "1,\n3,\n" * 200),
+        ["column 'b' has no value at all", "--drop 'b'"],
+    ),
     "infinity": ("x.npy", lambda p: np.save(p, with_value(6, 1, np.inf)), ["row 7 "]),
     "text": (
         "x.csv",
-        lambda p: p.write_text("a,b\n" + "1,x\n" * 200),
-        ["column 'b' holds 'x' in data row 1", "--drop 'b'"],
+        lambda p: p.write_text("a\n" + "".join(f"remark {k}\n" for k in range(200))),
+        ["no column that could be learned from", "'a': left out: 200 different texts"],
     ),
     "semicolons": (
         "x.csv",
         lambda path: path.write_text("a;b\n" + "1,5;2\n" * 20),
         ["looks separated by semicolons: save it with commas"],
-    ),
-    "text in Parquet": ("x.parquet", text_column, ["'kind of' holds string", "--drop 'kind of'"]),
-    "constant": (
-        "x.csv",
-        lambda p: write_csv(p, TABLE * [1, 0, 1] + [0, 7, 0]),
-        ["column 'b' is 7 in all rows", "--drop 'b'"],
     ),
     "constant, no name": ("x.npy", lambda p: np.save(p, TABLE * [1, 1, 0]), ["column 3 is 0 in"]),
     "huge": (
@@ -186,6 +190,11 @@ def test_a_column_that_numbers_the_rows_is_pointed_out(
     data = write_csv(tmp_path / "x.csv", np.hstack([TABLE[:, :2], rows]), "a,b,row")
     assert run("fit", data, "--out", tmp_path / "m", *QUICK) == 0
     err = capsys.readouterr().err
+    card = (tmp_path / "m" / "README.md").read_text()
+    if step == 1:
+        assert "Column 'row': left out: it counts the rows." in card
+        assert run("fit", data, "--out", tmp_path / "o", *QUICK, "--numeric", "row") == 0
+        err = capsys.readouterr().err
     assert "column 'row' rises or falls" in err
     assert "--drop 'row'" in err
     assert "column 'a'" not in err

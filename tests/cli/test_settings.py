@@ -44,7 +44,10 @@ def test_a_file_of_settings_equals_the_flags(
 
 
 SETTINGS = {
-    "unknown": ("epochs = 3", "'epochs' is no setting; there are out, drop, resize, skip-bad, "),
+    "unknown": (
+        "epochs = 3",
+        "'epochs' is no setting; there are out, drop, categorical, numeric, id, resize, ",
+    ),
     "prefix": ("max = 3", "'max' is no setting"),
     "itself": ("config = 'x'", "'config' is no setting"),
     "section": ("[fit]\nseed = 3", "'fit' is no setting"),

@@ -43,6 +43,13 @@ def add_compare(commands: Commands) -> None:
         help="instead of DATA, a folder of .npz files with X and y (1: anomaly), as ADBench has: "
         "half of the normal rows are learned from; an interrupted comparison goes on",
     )
+    command.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        metavar="DETECTOR",
+        help="of a suite, only this detector, by its name in the table; repeatable",
+    )
     number_flag(command, "--jobs", whole(1), 1, "of a suite, sets at a time, on one thread each")
     drop_flag(command)
     number_flag(command, "--rows", whole(2), 10_000, "of the table at most, drawn at random")
@@ -80,7 +87,8 @@ def run_compare(arguments: Namespace) -> None:
     if arguments.json:
         print_json({"out": str(out), "results": rows})
         return
-    console.print(comparison.comparison_table(results))
+    many = arguments.suite is not None
+    console.print((comparison.summary_table if many else comparison.comparison_table)(results))
     families, detectors = (len({getattr(r, w) for r in results}) for w in ("family", "detector"))
     if families > 1:
         apart = comparison.critical_difference(detectors, families)
@@ -97,8 +105,9 @@ def _refuse_mixtures(arguments: Namespace) -> None:
             raise ValueError(f"--suite {arguments.suite} is no folder")
     elif arguments.faults is not None and arguments.data is None:
         raise ValueError(f"--faults {arguments.faults} needs DATA to learn what is normal")
-    if arguments.jobs > 1 and arguments.suite is None:
-        raise ValueError(f"--jobs {arguments.jobs} is for --suite")
+    for flag, value in (("--jobs", arguments.jobs > 1), ("--only", arguments.only)):
+        if value and arguments.suite is None:
+            raise ValueError(f"{flag} is for --suite")
 
 
 def _ours() -> "dict[str, MakeDetector]":
@@ -119,13 +128,15 @@ def on_suites() -> "dict[str, MakeDetector]":
 
 
 def _on_suite(arguments: Namespace) -> "tuple[int, Iterator[Judgement]]":
-    from ..evaluation.suite import compare_on_suite, suite_sets
+    from ..evaluation.suite import Suite, compare_on_suite
 
     kept = arguments.out / "suite.jsonl"
-    total = len(suite_sets(arguments.suite)) * arguments.seeds * len(on_suites())
-    return total, compare_on_suite(
-        arguments.suite, on_suites, arguments.seeds, kept, arguments.jobs
-    )
+    known = list(on_suites())
+    if unknown := [name for name in arguments.only if name not in known]:
+        raise ValueError(f"there is no detector {unknown[0]!r}, but {', '.join(known)}")
+    chosen = [name for name in known if name in arguments.only] or known
+    suite = Suite(arguments.suite, on_suites, chosen, arguments.seeds)
+    return len(suite.tasks), compare_on_suite(suite, kept, arguments.jobs)
 
 
 def _on_problems(arguments: Namespace) -> "tuple[int, Iterator[Judgement]]":

@@ -16,6 +16,7 @@ from .flags import (
     Commands,
     above_zero,
     calibration,
+    column_flags,
     drop_flag,
     image_size,
     json_flag,
@@ -28,6 +29,7 @@ from .flags import (
 from .output import answering, files_skipped, print_json, refuse_inside, refuse_without_folder, say
 
 if TYPE_CHECKING:
+    from ..data.encoding import Hints
     from ..detector.energy_detector import EnergyDetector
 
 RECIPES = (
@@ -55,6 +57,7 @@ def fit_flags(command: argparse.ArgumentParser) -> None:
         "--out", type=Path, required=True, metavar="DIR", help="the model's folder"
     )
     drop_flag(command)
+    column_flags(command)
     command.add_argument(
         "--resize",
         type=image_size,
@@ -147,6 +150,23 @@ def run_fit(arguments: Namespace) -> None:
     )
 
 
+def _hints(arguments: Namespace) -> "Hints | None":
+    """What is said of columns; None where rows have to be numbers."""
+    from ..data.encoding import Hints
+    from ..data.readers import is_table
+
+    said = {"categorical": arguments.categorical, "numeric": arguments.numeric, "id": arguments.id}
+    takes_all = arguments.recipe in ("auto", "tables") and is_table(arguments.data)
+    for flag, columns in said.items():
+        if columns and not takes_all:
+            raise ValueError(
+                f"--{flag} {columns[0]} is for tables with named columns, and recipe tables"
+            )
+    if not takes_all:
+        return None
+    return Hints(tuple(arguments.categorical), tuple(arguments.numeric), tuple(arguments.id))
+
+
 def _calibrated_by(detector: "EnergyDetector") -> str:
     if detector.folded_:
         return "each scored without its fold for calibration"
@@ -174,7 +194,7 @@ def _learned(arguments: Namespace) -> "tuple[EnergyDetector, int, int]":
     refuse_without_folder("--resize", arguments.resize, [arguments.data])
     refuse_without_folder("--skip-bad", arguments.skip_bad, [arguments.data])
     rules = FolderRules(arguments.resize, arguments.skip_bad)
-    source = open_source(arguments.data, drop=arguments.drop, images=rules)
+    source = open_source(arguments.data, drop=arguments.drop, images=rules, wish=_hints(arguments))
     if source.rows is not None:
         enough(source.rows, str(source.path))
     X = some_rows(source, arguments.rows, arguments.seed)
@@ -191,7 +211,9 @@ def _learned(arguments: Namespace) -> "tuple[EnergyDetector, int, int]":
     finally:
         if not any(training.glob("*.ckpt")):
             rmtree(training, ignore_errors=True)
-    if source.columns is not None:
+    if source.encoding is not None and not source.encoding.plain_numbers:
+        detector.set_encoding(source.encoding)
+    elif source.columns is not None:
         detector.feature_names_in_ = np.array(source.columns, dtype=object)
     return detector, len(X), skipped
 

@@ -40,6 +40,22 @@ def model_argument(command: Parser) -> None:
     )
 
 
+def column_flags(command: argparse.ArgumentParser) -> None:
+    """What nobody can guess of a table's columns."""
+    for flag, what in (
+        ("--categorical", "whose numbers are names, as codes are"),
+        ("--numeric", "that is a number, although it counts the rows"),
+        ("--id", "that names rows and tells nothing of them"),
+    ):
+        command.add_argument(
+            flag,
+            action="append",
+            default=[],
+            metavar="COLUMN",
+            help=f"a table's column {what}; repeatable",
+        )
+
+
 def drop_flag(command: argparse.ArgumentParser) -> None:
     """Columns to leave out."""
     command.add_argument(

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..data.encoding import EncodedColumn, Encoding
 from ..data.points import described, points
 from ..data.readers import FolderRules, ImageFolder, Source, is_table, open_source
 from ..data.readers.images import COLOUR, DEEP, GREY, ImageForm
@@ -32,15 +33,26 @@ RISING = 20
 
 
 def check_columns(source: Source, X: NDArray[Any]) -> None:
-    """Refuse columns of a table that tell nothing, or have values whose squares are no numbers.
+    """Refuse columns of a table that have no values, or values whose squares are no numbers.
 
-    Columns that rise or fall from row to row are only pointed out.
+    Where columns have to be numbers, those that tell nothing are refused too; columns that rise or
+    fall from row to row are only pointed out.
     """
     if X.ndim != 2:
         return
-    low, high = X.min(0).astype(np.float64), X.max(0).astype(np.float64)
+    if (gone := np.isnan(X).all(1)).any():
+        raise ValueError(
+            f"{source.path}: {int(gone.sum())} of {len(X):,} rows have no value in any column that "
+            "is learned from; leave them out"
+        )
+    if (empty := np.isnan(X).all(0)).any():
+        column, how = _column(source, int(empty.argmax()))
+        raise ValueError(f"{source.path}: {column} has no value at all; {how}")
+    low, high = np.nanmin(X, 0).astype(np.float64), np.nanmax(X, 0).astype(np.float64)
     for k in np.flatnonzero((low == high) | (high > LARGEST) | (low < -LARGEST)).tolist():
         column, how = _column(source, k)
+        if low[k] == high[k] and source.encoding is not None:
+            continue  # it may come to tell something
         if low[k] == high[k]:
             raise ValueError(
                 f"{source.path}: {column} is {low[k]:g} in all rows and tells nothing; {how}"
@@ -62,7 +74,8 @@ def _column(source: Source, k: int) -> tuple[str, str]:
     """What it is called, and how to do without it."""
     if source.columns is None:
         return f"column {k + 1}", "remove it"
-    return f"column {source.columns[k]!r}", f"leave it out (--drop {source.columns[k]!r})"
+    name = source.columns[k] if source.encoding is None else source.encoding.columns_of[k]
+    return f"column {name!r}", f"leave it out (--drop {name!r})"
 
 
 def open_for(
@@ -74,7 +87,12 @@ def open_for(
     """
     names = getattr(detector, "feature_names_in_", None)
     columns = None if names is None or not is_table(path) else tuple(map(str, names))
-    source = open_source(path, columns, drop, _rules_of(detector, skip_bad))
+    wish = detector.encoding_
+    if columns is not None and wish is not None:
+        columns = wish.used
+    elif columns is not None and getattr(detector.scorer_.energy, "fills", False):
+        wish = Encoding(tuple(EncodedColumn(name, "number") for name in columns))
+    source = open_source(path, columns, drop, _rules_of(detector, skip_bad), wish)
     try:
         event = tuple(points(np.zeros((1, *source.event_shape))).shape[1:])
     except ValueError as error:

@@ -102,6 +102,11 @@ class Encoding:
         return tuple(name for column in self.columns for name in column.names)
 
     @property
+    def columns_of(self) -> tuple[str, ...]:
+        """The column that each of the numbers comes from."""
+        return tuple(column.name for column in self.columns for _ in column.names)
+
+    @property
     def used(self) -> tuple[str, ...]:
         """Columns that are needed."""
         return tuple(column.name for column in self.columns if column.kind != "left out")
@@ -221,6 +226,10 @@ def cells_of_frame(frame: Any) -> dict[str, Cells]:
 def _cells(column: Any) -> Cells:
     missing = np.asarray(column.isna())
     values = column.to_numpy()
+    if str(column.dtype) == "category":  # what pandas calls so is one, whatever its values are
+        values = np.asarray(values, dtype=object)
+        texts = [None if gone else str(v) for v, gone in zip(values, missing, strict=True)]
+        return np.array(texts, dtype=object)
     if values.dtype.kind == "M":
         return np.asarray(values, "datetime64[s]")
     if values.dtype.kind == "b":

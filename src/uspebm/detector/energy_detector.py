@@ -1,7 +1,6 @@
 """An energy-based model as a scikit-learn outlier detector, with alarms at a stated rate."""
 
 import copy
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -57,7 +56,6 @@ class EnergyDetector(InputMixin, OutlierMixin, BaseEstimator):  # type: ignore[m
             nothing: none is kept, and every point is scored without its fold. ``"auto"``: folds
             where that takes a moment, otherwise a fifth.
         false_alarm_rate: Of :meth:`predict`. ``"auto"``: 5 %, or what the calibration points allow.
-        categorical: Columns of DataFrames whose numbers are names, as codes are.
         random_state: Seed of every draw.
         verbose: Show how far training is.
 
@@ -105,7 +103,6 @@ class EnergyDetector(InputMixin, OutlierMixin, BaseEstimator):  # type: ignore[m
         max_updates: int | None = None,
         calibration: float | Literal["auto", "folds"] = "auto",
         false_alarm_rate: float | Literal["auto"] = "auto",
-        categorical: Sequence[str] = (),
         random_state: int | np.random.RandomState | None = None,
         verbose: bool = False,
     ) -> None:
@@ -113,7 +110,6 @@ class EnergyDetector(InputMixin, OutlierMixin, BaseEstimator):  # type: ignore[m
         self.max_updates = max_updates
         self.calibration = calibration
         self.false_alarm_rate = false_alarm_rate
-        self.categorical = categorical
         self.random_state = random_state
         self.verbose = verbose
 

@@ -10,6 +10,7 @@ the other part would make a row look more usual than new ones will.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -19,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from ..energies.kernel import TiltedEnergy, affordable
+from ..energies.neighbour import NeighbourRule
 from ..energies.scaling import Scaling
 from ..evaluation.calibration import alarms, loosened
 from ..recipes import Recipe, train
@@ -92,6 +94,8 @@ def fitted(
     ``rate``: of false alarms, given how many points there are to calibrate by; too few of them are
     refused before the work.
     """
+    if points.dim() == 2 and bool(points.isnan().any()):
+        plan = plan._replace(recipe=_with_gaps(plan, points))
     by_folds = calibration == "folds"
     if calibration == "auto":
         by_folds = _can_fold(plan, points)
@@ -106,6 +110,14 @@ def fitted(
     # Channels last: narrow images, channels first, would be taken for something else.
     known = held_out if points.dim() == 2 else held_out.movedim(1, -1)
     return learn(plan, inside), known
+
+
+def _with_gaps(plan: Plan, points: Tensor) -> Recipe:
+    """The recipe, for folds too in which by chance there is no gap."""
+    recipe = units_and_recipe(plan.recipe, points, plan.max_updates)[1]
+    if not isinstance(recipe.energy, NeighbourRule):
+        raise ValueError(f"recipe {recipe.name} takes no gaps: fill them, or take recipe tables")
+    return replace(recipe, energy=replace(recipe.energy, fills=True))
 
 
 def log_z_of(energy: nn.Module, seed: int) -> tuple[float, float] | None:

@@ -1,7 +1,6 @@
 """A user's arrays as points of a detector: checked once, the same way for fitting and scoring."""
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 from torch import Tensor
 
-from ..data.encoding import Encoding, Hints, cells_of_frame, is_mixed_frame, learn_encoding
+from ..data.encoding import Encoding, cells_of_frame, is_mixed_frame, learn_encoding
 from ..data.points import as_bytes, as_floats, described, points
 from .scorer import Scorer
 
@@ -22,7 +21,6 @@ class InputMixin:
     """What a detector takes for points: tables by scikit-learn's rules, images by ours."""
 
     recipe: Any
-    categorical: Sequence[str]
     scorer_: Scorer
     event_shape_: tuple[int, ...]
     of_bytes_: bool
@@ -73,7 +71,7 @@ class InputMixin:
         """Rows of a table with text, dates and so on, as numbers."""
         if reset:
             cells = cells_of_frame(X)
-            encoding: Encoding = learn_encoding(cells, self._hints())
+            encoding: Encoding = learn_encoding(cells)
             table = check_array(
                 encoding.encode(cells), ensure_min_samples=needed, ensure_all_finite="allow-nan"
             )
@@ -109,6 +107,8 @@ class InputMixin:
         gaps = np.isnan(table)
         if not gaps.any():
             return
+        if reset and gaps.all(1).any():
+            raise ValueError(f"row {int(gaps.all(1).argmax()) + 1} of X has no value at all")
         if reset and gaps.all(0).any():
             raise ValueError(f"column {int(gaps.all(0).argmax()) + 1} of X has no value at all")
         if not self._takes_gaps(reset):
@@ -116,9 +116,6 @@ class InputMixin:
                 f"X contains NaN in {int(gaps.any(1).sum())} rows, and this detector takes no "
                 "gaps: fill them, leave such rows out, or fit recipe 'tables' to data with gaps"
             )
-
-    def _hints(self) -> Hints:
-        return Hints(categorical=tuple(self.categorical))
 
     def _takes_gaps(self, reset: bool) -> bool:
         """Whether NaN may stand for a value that is missing."""

@@ -11,7 +11,7 @@ from torch import Tensor
 
 ALIKE = 5
 """Rows whose mean fills a gap."""
-AT_ONCE = 5_000_000
+FILLED_AT_ONCE = 5_000_000
 """Distances held at a time."""
 
 
@@ -51,7 +51,7 @@ def filled_table(x: Tensor, most: int) -> Tensor:
     spread = ((x - mean).square().nansum(0) / known).sqrt()
     spread = torch.where(spread > 0, spread, 1.0)
     z = (x - mean) / spread
-    centres, size = z[:most], max(1, AT_ONCE // min(most, len(x)))
+    centres, size = z[:most], max(1, FILLED_AT_ONCE // min(most, len(x)))
     parts = []
     for rows in torch.arange(len(x)).split(size):
         # Rows beyond the centres are none of them: the first one stands for "none", far below.

@@ -29,12 +29,16 @@ FARTHEST_UNIT = 1e4
 """No coordinate is farther from the middle, in any units: squares in float32 have an end."""
 BODY = 0.9
 """Share of the data whose ranks count; beyond it the tail is drawn on as an exponential's."""
+STEP = 1e-3
+"""Of the mean excess, from the body's end to where the tail begins."""
 LEAST_EXCESS = 1e-3
 """Of logarithms of distances over the body's end, in the mean: where all distances are alike."""
 ZERO = 1.5 * math.sqrt(TINY)
 """A distance that stands for none."""
 MOST_IN_VIEW = 20_000_000
 """Numbers in the centres of one view."""
+WHITENED_BY_ROWS = 1000
+"""Rows whose neighbours decide about units, at most: more make no difference."""
 UNITS_FROM = 100_000
 """Rows that decide about units, at most."""
 
@@ -178,10 +182,12 @@ class NeighbourRule:
     Arguments:
         centres: Rows that are kept, at most; of very many columns fewer.
         neighbours: Of those, how many nearest count.
+        fills: Whether NaN in rows stands for gaps; it does where the rows at hand have any.
     """
 
     centres: int = 5000
     neighbours: int = 5
+    fills: bool = False
 
     def __post_init__(self) -> None:
         at_least(2, centres=self.centres)
@@ -195,7 +201,7 @@ class NeighbourRule:
         order = torch.randperm(len(points), generator=generator(seed, "centres"))
         points = points[order[:UNITS_FROM]].double()
         most = min(self.centres, max(2, MOST_IN_VIEW // points.shape[1]))
-        fills = bool(points.isnan().any())
+        fills = self.fills or bool(points.isnan().any())
         points = filled_table(points, most)
         views = [self._view(u, points[:most]) for u in units_of(points)]
         return NeighbourEnergy(views, fills)
@@ -214,7 +220,7 @@ def units_of(x: Tensor) -> list[nn.Module]:
 
     Neighbours' are each column's own, which then count twice, of unrelated or very many columns.
     """
-    return [of_images(x), standardised(x), of_table(x), ranks_of(x)]
+    return [of_images(x), standardised(x), of_table(x[:WHITENED_BY_ROWS]), ranks_of(x)]
 
 
 def ranks_of(x: Tensor) -> PiecewiseLinear:
@@ -231,28 +237,32 @@ def ranks_of(x: Tensor) -> PiecewiseLinear:
 def tail_curves(readings: Tensor) -> PiecewiseLinear:
     """Minus the logarithm of the share of ``readings`` ``(n, c)`` that are as large or larger.
 
-    From :data:`BODY` on it rises as that of an exponential law with the same mean excess.
+    From :data:`BODY` on it rises as that of an exponential law with the same mean excess. It begins
+    there with the share that is larger, a step above those that are as large: where rows repeat,
+    most distances are zero, and all others are to differ from them.
     """
     ordered = readings.double().sort(0).values.T.contiguous()
     count = ordered.shape[1]
     body = ordered[:, : max(1, math.ceil(BODY * count))].contiguous()
-    knots, shares = _knots(body, side="left")
-    above = 1 - shares * body.shape[1] / count  # of all readings, those as large or larger
-    values = -torch.log((above * count + 1) / (count + 1))
+    knots, shares = _knots(body, side="left", most=KNOTS - 1)
     last = body[:, -1:]
-    excess = (ordered - last).clamp_min(0.0).sum(1) / (ordered > last).sum(1).clamp_min(1)
-    slopes = torch.stack([torch.zeros(len(knots)), 1 / excess.clamp_min(LEAST_EXCESS)], 1)
-    return PiecewiseLinear(knots, values, slopes)
+    larger = (ordered > last).sum(1, keepdim=True)
+    excess = (ordered - last).clamp_min(0.0).sum(1, keepdim=True) / larger.clamp_min(1)
+    excess = excess.clamp_min(LEAST_EXCESS)
+    as_large = count - shares * body.shape[1]
+    values = -torch.log((torch.cat([as_large, larger], 1) + 1) / (count + 1))
+    knots = torch.cat([knots, last + STEP * excess], 1)
+    return PiecewiseLinear(knots, values, torch.cat([torch.zeros_like(excess), 1 / excess], 1))
 
 
-def _knots(ordered: Tensor, side: str = "middle") -> tuple[Tensor, Tensor]:
-    """Of rising rows ``(c, n)``, at most :data:`KNOTS` different values each, and their shares.
+def _knots(ordered: Tensor, side: str = "middle", most: int = KNOTS) -> tuple[Tensor, Tensor]:
+    """Of rising rows ``(c, n)``, at most so many different values each, and their shares.
 
     The share of a row's values below the knot, with all of its equals (``"left"``: none) or, in the
     middle, half of them. Rows with fewer different values repeat their last.
     """
     count = ordered.shape[1]
-    at = torch.linspace(0, count - 1, min(KNOTS, count)).round().long()
+    at = torch.linspace(0, count - 1, min(most, count)).round().long()
     knots = ordered[:, at].contiguous()
     low = torch.searchsorted(ordered, knots, side="left")
     high = torch.searchsorted(ordered, knots, side="right")

@@ -19,7 +19,7 @@ SHRINKAGES = (1.0, 0.5, 0.2, 0.05, 0.01)
 NEIGHBOURS = 5
 WHITENED_BY = 2000
 """Points that decide."""
-SHRUNK_BY, SHRUNK_FOR = 1000, 200
+SHRUNK_BY, SHRUNK_FOR = 500, 100
 """Of those, how many decide about the shrinkage, and how many of half of them are tried."""
 WIDEST = 1000
 """Columns that are whitened at most: W takes four seconds for these, and minutes for 6,000."""

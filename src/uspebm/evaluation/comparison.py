@@ -45,10 +45,10 @@ def compare_detectors(
     for seed in seeds:
         for problem in problems(seed):
             for name, make in detectors.items():
-                yield judged(problem, name, make, seed)
+                yield judgement_of(problem, name, make, seed)
 
 
-def judged(problem: AnomalyProblem, name: str, make: MakeDetector, seed: int) -> Judgement:
+def judgement_of(problem: AnomalyProblem, name: str, make: MakeDetector, seed: int) -> Judgement:
     """Fit and judge one detector on one problem."""
     points = np.concatenate([problem.inside, problem.outside])
     detector = make(seed)
@@ -112,6 +112,32 @@ def comparison_table(results: Sequence[Judgement]) -> "Table":
     result = Table("problem", *names, title="AUROC, per cent")
     for line in _lines(results, "auroc", "[bold]{}[/]"):
         result.add_row(*line)
+    return result
+
+
+def summary_table(results: Sequence[Judgement]) -> "Table":
+    """For a terminal, where there are many problems: a line for each detector, the best first."""
+    from rich.table import Table
+
+    result = Table(title="Means over problems and seeds, per cent")
+    for heading in ("detector", "AUROC", "average precision", "mean rank", "fit, s", "score, s"):
+        result.add_column(heading, justify="left" if heading == "detector" else "right")
+    ranks = mean_ranks(results)
+    for name in sorted(ranks, key=ranks.__getitem__):
+        own = [r for r in results if r.detector == name]
+        figures = (
+            statistics.fmean(f[name] for f in by_family(results, figure).values())
+            for figure in ("auroc", "ap")
+        )
+        seconds = (
+            sum(getattr(r, f"{w}_seconds") for r in own) / len(own) for w in ("fit", "score")
+        )
+        result.add_row(
+            name,
+            *(f"{100 * value:.2f}" for value in figures),
+            f"{ranks[name]:.2f}",
+            *(f"{value:.2g}" for value in seconds),
+        )
     return result
 
 

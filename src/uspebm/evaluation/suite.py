@@ -11,8 +11,8 @@ made again.
 
 import json
 import multiprocessing
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,7 +23,7 @@ from ..support.files import appending
 from .anomalies import numpy_generator
 from .anomaly_problems import AnomalyProblem
 from .classical import MakeDetector
-from .comparison import Judgement, judged
+from .comparison import Judgement, judgement_of
 
 MOST_ROWS = 10_000
 Registry = Callable[[], Mapping[str, MakeDetector]]
@@ -74,21 +74,36 @@ def suite_problem(path: Path, seed: int, most_rows: int = MOST_ROWS) -> AnomalyP
     return AnomalyProblem(name, name, X[normal[:half]], X[normal[half:]], X[y == 1])
 
 
-def compare_on_suite(
-    folder: Path, detectors: Registry, seeds: int, kept: Path, jobs: int = 1
-) -> Iterator[Judgement]:
+@dataclass(frozen=True)
+class Suite:
+    """What is compared: sets in a folder, detectors by name, and how many seeds.
+
+    ``makes`` is a function of a module, which other processes can find.
+    """
+
+    folder: Path
+    makes: Registry
+    detectors: Sequence[str]
+    seeds: int
+
+    @property
+    def tasks(self) -> list[Task]:
+        """Seed by seed, set by set."""
+        sets = suite_sets(self.folder)
+        return [
+            Task(path, seed, name, self.makes)
+            for seed in range(self.seeds)
+            for path in sets
+            for name in self.detectors
+        ]
+
+
+def compare_on_suite(suite: Suite, kept: Path, jobs: int = 1) -> Iterator[Judgement]:
     """Every detector on every set and seed; those in the file ``kept`` first, then new ones.
 
-    ``detectors``: makes them, and is a function of a module, which other processes can find; each
-    of ``jobs`` processes keeps to one thread.
+    With several ``jobs``, so many processes work, on one thread each.
     """
-    done, sets, names = _kept(kept), suite_sets(folder), list(detectors())
-    tasks = [
-        Task(path, seed, name, detectors)
-        for seed in range(seeds)
-        for path in sets
-        for name in names
-    ]
+    done, tasks = _kept(kept), suite.tasks
     yield from (done[task.key] for task in tasks if task.key in done)
     missing = [task for task in tasks if task.key not in done]
     with appending(kept) as file:
@@ -109,7 +124,7 @@ def _results(tasks: list[Task], jobs: int) -> Iterator[Judgement]:
 
 def _judged(task: Task) -> Judgement:
     make = task.detectors()[task.detector]
-    return judged(suite_problem(task.path, task.seed), task.detector, make, task.seed)
+    return judgement_of(suite_problem(task.path, task.seed), task.detector, make, task.seed)
 
 
 def _kept(path: Path) -> dict[tuple[str, str, int], Judgement]:

@@ -4,20 +4,22 @@ One file per kind, each a ``Source`` of rows. May know ``support`` and how IDX f
 pyarrow and Pillow are imported with the first file that needs them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from ...support.checks import at_least
 from ...support.reading import UnreadableError
+from ..encoding import Hints
 from .arrays import ArrayFile
+from .cells import Wish
 from .csv_file import CSVFile
 from .image_folder import AS_THEY_ARE, FolderRules, ImageFolder
 from .parquet_file import ParquetFile
 from .source import Gathered, Rows, Source, at_a_time
 
-__all__ = ["FolderRules", "ImageFolder", "Source", "is_table", "open_source", "some_rows"]
+__all__ = ["FolderRules", "ImageFolder", "Source", "is_table", "open_source", "some_rows", "texts"]
 
 CSV = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 PARQUET = (".parquet",)
@@ -29,12 +31,14 @@ def open_source(
     columns: Sequence[str] | None = None,
     drop: Sequence[str] = (),
     images: FolderRules = AS_THEY_ARE,
+    wish: Wish = None,
 ) -> Source:
     """The data at ``path``: a folder of images, or a file whose name's ending tells its kind.
 
     Of a table (CSV, Parquet), ``columns`` picks these, in this order, whatever else it has; without
     it, all are taken. Those to ``drop`` are left out, and need not be numbers. ``images`` tells how
-    a folder of them is read, and is for nothing else.
+    a folder of them is read, and is for nothing else. ``wish``: text, dates and gaps are encoded,
+    by a rule that is known or, from hints, to be learned; left out, they are refused.
     """
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist")
@@ -42,7 +46,7 @@ def open_source(
         raise UnreadableError(f"{path} is empty")
     name = path.name.lower() + ("/" if path.is_dir() else "")
     if is_table(path):
-        return (CSVFile if name.endswith(CSV) else ParquetFile)(path, columns, drop)
+        return (CSVFile if name.endswith(CSV) else ParquetFile)(path, columns, drop, wish)
     if not name.endswith((*ARRAYS, "/")):
         raise ValueError(
             f"{path} is of no known kind: a folder of images is read, and names ending in "
@@ -51,6 +55,17 @@ def open_source(
     if columns is not None or drop:
         raise ValueError(f"{path} has no named columns to choose from; CSV and Parquet files have")
     return ImageFolder(path, images) if path.is_dir() else ArrayFile(path)
+
+
+def texts(path: Path, columns: Sequence[str]) -> Iterator[dict[str, list[str]]]:
+    """Columns of a table as text, row by row; what is missing is empty. Without any: all."""
+    if not columns and is_table(path):
+        columns = open_source(path, wish=Hints()).columns or ()
+    source = open_source(path, columns or None, wish=Hints(categorical=tuple(columns)))
+    if not isinstance(source, CSVFile | ParquetFile):
+        raise ValueError(f"{path} has no named columns to keep; CSV and Parquet files have")
+    for block in source.cells():
+        yield {name: ["" if cell is None else str(cell) for cell in v] for name, v in block.items()}
 
 
 def is_table(path: Path) -> bool:

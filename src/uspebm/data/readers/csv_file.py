@@ -12,7 +12,9 @@ from typing import IO, Any, final
 import numpy as np
 
 from ...support.reading import UnreadableError, one_line, reading, refuse_bomb
+from ..encoding import Cells, Encoding, Hints
 from ..unpacking import unzipped_size, unzipped_stream
+from .cells import Wish, cells_of, encoded, encoding_of, type_to_read
 from .columns import arrow, chosen_columns, quoted, remedy, side_by_side
 from .source import Rows, Source, refuse_rows
 
@@ -38,7 +40,13 @@ class CSVFile(Source):
     … Numbers are read as float64, true and false as 1 and 0. Blank lines do not count.
     """
 
-    def __init__(self, path: Path, columns: Sequence[str] | None, drop: Sequence[str]) -> None:
+    def __init__(
+        self,
+        path: Path,
+        columns: Sequence[str] | None,
+        drop: Sequence[str],
+        wish: Wish = None,
+    ) -> None:
         name = path.name.lower()
         pa = arrow()
         self.path = path
@@ -65,6 +73,9 @@ class CSVFile(Source):
         if len(first) > WIDE_TABLE:
             next(self._lines())  # so that text in the first row shows now
             return
+        if wish is not None:
+            self._encode_by(wish)
+            return
         with self._reader() as reader:
             inferred = reader.schema
             # From the first block only, where 1 may come before 1.5: all numbers are floats.
@@ -75,9 +86,28 @@ class CSVFile(Source):
         with self._reader():  # so that text in the first block shows now
             pass
 
+    def _encode_by(self, wish: Encoding | Hints) -> None:
+        with self._reader() as reader:
+            seen = reader.schema
+            self._types = {
+                name: type_to_read(name, seen.field(name).type, wish) for name in self.columns or ()
+            }
+        self.encoding = encoding_of(self.path, self.cells(), wish)
+        self.event_shape = (len(self.encoding.names),)
+
+    def cells(self) -> Iterator[dict[str, Cells]]:
+        before = 0
+        with self._reader() as reader:
+            for batch in reader:
+                yield cells_of(self.path, batch, before, "data row")
+                before += len(batch)
+
     def _blocks(self, size: int) -> Iterator[Rows]:
         if len(self._names) > WIDE_TABLE:
             yield from self._lines()
+            return
+        if self.encoding is not None:
+            yield from (encoded(self.path, self.encoding, cells) for cells in self.cells())
             return
         before = 0
         with self._reader() as reader:
@@ -180,6 +210,7 @@ class CSVFile(Source):
                             include_columns=self.columns,
                             column_types=self._types,
                             null_values=NO_VALUE,
+                            strings_can_be_null=True,
                         ),
                     ) as reader,
                 ):

@@ -9,9 +9,11 @@ from typing import Any, final
 import numpy as np
 
 from ...support.reading import UnreadableError, reading, refuse_bomb
+from ..encoding import Cells
+from .cells import Wish, cells_of, encoded, encoding_of
 from .columns import arrow, chosen_columns, quoted, remedy, side_by_side
 from .pages import refuse_large_pages, row_groups
-from .source import READ_BYTES, Rows, Source, at_a_time
+from .source import READ_BYTES, READ_ROWS, Rows, Source, at_a_time
 
 PARQUET_BUFFER = 1 << 16  # bytes; without one, pyarrow reads a row group's columns whole
 STRIP = 2000  # columns
@@ -26,7 +28,13 @@ class ParquetFile(Source):
     Read page by page: a file of one huge row group takes no more memory than one of many.
     """
 
-    def __init__(self, path: Path, columns: Sequence[str] | None, drop: Sequence[str]) -> None:
+    def __init__(
+        self,
+        path: Path,
+        columns: Sequence[str] | None,
+        drop: Sequence[str],
+        wish: Wish = None,
+    ) -> None:
         pa = arrow()
         self.path = path
         with self._file() as file:
@@ -42,6 +50,11 @@ class ParquetFile(Source):
             refuse_large_pages(path, groups, set(self.columns))
             self._groups = [group.rows for group in groups]
         types = [schema.field(name).type for name in self.columns]
+        self._type: type = np.float64
+        if wish is not None:
+            self.encoding = encoding_of(path, self.cells(READ_ROWS), wish)
+            self.event_shape = (len(self.encoding.names),)
+            return
         for name, kind in zip(self.columns, types, strict=True):
             if not _is_numeric(pa.types, kind):
                 raise UnreadableError(
@@ -52,7 +65,17 @@ class ParquetFile(Source):
         single = all(pa.types.is_floating(kind) and kind.bit_width <= 32 for kind in types)
         self._type = np.float32 if single else np.float64
 
+    def cells(self, size: int = READ_ROWS) -> Iterator[dict[str, Cells]]:
+        before = 0
+        with self._file() as file:
+            for batch in file.iter_batches(size, columns=self.columns, use_threads=False):
+                yield cells_of(self.path, batch.select(self.columns), before, "row")
+                before += len(batch)
+
     def _blocks(self, size: int) -> Iterator[Rows]:
+        if self.encoding is not None:
+            yield from (encoded(self.path, self.encoding, cells) for cells in self.cells(size))
+            return
         names = self.columns or ()
         size = min(size, max(1, at_a_time(self.event_shape) // 4))  # pyarrow holds it four times
         before = 0

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ...support.checks import at_least
 from ...support.reading import UnreadableError
+from ..encoding import Encoding
 
 Rows = NDArray[Any]
 
@@ -30,6 +31,8 @@ class Source(ABC):
     event_shape: tuple[int, ...]
     columns: tuple[str, ...] | None = None
     rows: int | None = None
+    encoding: Encoding | None = None
+    """How a table's columns become numbers, where they are not taken as they are."""
 
     @final
     def chunks(self, size: int) -> Iterator[Rows]:
