@@ -1,0 +1,105 @@
+"""Columns of any kind as numbers: what is guessed, what can be said, what comes back."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from uspebm.data.encoding import (
+    EncodedColumn,
+    Encoding,
+    Hints,
+    cells_of_frame,
+    is_mixed_frame,
+    learn_encoding,
+)
+
+ROWS = 40
+FRAME = pd.DataFrame(
+    {
+        "row": np.arange(ROWS),
+        "when": pd.date_range("2026-03-02", periods=ROWS, freq="6h"),  # a Monday
+        "kind": ["a", "b", None, "a"] * (ROWS // 4),
+        "ok": [True, False] * (ROWS // 2),
+        "maybe": [True, None] * (ROWS // 2),
+        "x": np.linspace(0, 1, ROWS),
+        "remark": [f"remark {k}" for k in range(ROWS)],
+        "code": pd.Categorical([3, 7] * (ROWS // 2)),
+    }
+)
+
+
+def test_every_kind_is_recognised() -> None:
+    found = learn_encoding(cells_of_frame(FRAME))
+    assert {c.name: c.kind for c in found.columns} == {
+        "row": "left out",
+        "when": "date",
+        "kind": "category",
+        "ok": "truth",
+        "maybe": "number",
+        "x": "number",
+        "remark": "left out",
+        "code": "category",
+    }
+    assert found.used == ("when", "kind", "ok", "maybe", "x", "code")
+    assert found.columns[6].said() == "left out: 40 different texts in 40 rows"
+    assert not found.plain_numbers
+    assert is_mixed_frame(FRAME)
+    assert not is_mixed_frame(FRAME[["row", "x", "ok"]])
+    assert not is_mixed_frame(FRAME[["x"]].to_numpy())
+
+
+def test_numbers_are_what_the_table_of_kinds_says() -> None:
+    found = learn_encoding(cells_of_frame(FRAME))
+    rows = found.encode(cells_of_frame(FRAME))
+    column = dict(zip(found.names, rows.T, strict=True))
+    assert len(column) == rows.shape[1] == len(found.columns_of)
+    np.testing.assert_allclose(column["when, sine of time of day"][:4], [0, 1, 0, -1], atol=1e-9)
+    week = column["when, cosine of day of week"]
+    assert week[0] == pytest.approx(week[28])  # a week later
+    assert week[0] != pytest.approx(week[8], abs=0.1)
+    assert column["kind = a"][:2].tolist() == [1, 0]
+    assert np.isnan(column["kind = a"][2])
+    assert np.isnan(column["kind = other"][2])
+    assert column["ok"][:2].tolist() == [1, 0]
+    assert np.isnan(column["maybe"][1])
+    assert column["code = 3"][:2].tolist() == [1, 0]
+
+
+def test_a_value_never_seen_is_one_of_its_own() -> None:
+    found = learn_encoding(cells_of_frame(FRAME[["kind"]]))
+    new = found.encode({"kind": np.array(["z", "b"], object)})
+    assert found.names == ("kind = a", "kind = b", "kind = other")
+    assert new.tolist() == [[0, 0, 1], [0, 1, 0]]
+
+
+def test_hints_are_stronger_than_guesses() -> None:
+    cells = cells_of_frame(FRAME[["row", "x", "kind"]])
+    hints = Hints(categorical=("x",), numeric=("row",), ids=("kind",))
+    found = learn_encoding(cells, hints)
+    assert [c.kind for c in found.columns] == ["number", "category", "left out"]
+    assert len(found.columns[1].levels) == ROWS
+    with pytest.raises(ValueError, match="there is no column 'y', but 'row', 'x', 'kind'"):
+        learn_encoding(cells, Hints(ids=("y",)))
+
+
+def test_it_comes_back_from_json_and_refuses_what_is_none() -> None:
+    found = learn_encoding(cells_of_frame(FRAME))
+    again = Encoding.from_plain(json.loads(json.dumps(found.as_plain())))
+    assert again == found
+    for odd in ({"kind": "x"}, {"name": 3}, {"levels": [1]}):
+        plain = found.as_plain()[:1]
+        with pytest.raises(ValueError, match="no known kind"):
+            Encoding.from_plain([plain[0] | odd])
+
+
+def test_cells_that_do_not_fit_are_named() -> None:
+    with pytest.raises(ValueError, match=r"column 'a' holds .*'x'.*, not numbers"):
+        Encoding((EncodedColumn("a", "number"),)).encode({"a": np.array(["1", "x"], object)})
+    with pytest.raises(ValueError, match="column 'a' holds no dates"):
+        Encoding((EncodedColumn("a", "date"),)).encode({"a": np.array(["soon"], object)})
+    with pytest.raises(ValueError, match="no column is left"):
+        Encoding((EncodedColumn("a", "left out"),)).encode({"a": np.zeros(2)})
+    dates = Encoding((EncodedColumn("a", "date"),)).encode({"a": np.array(["2026-03-02", None])})
+    assert np.isnan(dates[1]).all()
