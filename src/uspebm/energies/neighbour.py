@@ -39,6 +39,8 @@ MOST_IN_VIEW = 20_000_000
 """Numbers in the centres of one view."""
 WHITENED_BY_ROWS = 1000
 """Rows whose neighbours decide about units, at most: more make no difference."""
+LEAST_SHARING = 2.5
+"""Columns that make up the variance, in effect, where they have a unit in common."""
 UNITS_FROM = 100_000
 """Rows that decide about units, at most."""
 
@@ -218,9 +220,20 @@ class NeighbourRule:
 def units_of(x: Tensor) -> list[nn.Module]:
     """Four kinds of units: shared by all columns, each column's own, neighbours', and ranks.
 
-    Neighbours' are each column's own, which then count twice, of unrelated or very many columns.
+    Shared ones are left out where a column or two have nearly all of the variance: then columns
+    share none. Neighbours' are each column's own, which then count twice, of unrelated or very many
+    columns.
     """
-    return [of_images(x), standardised(x), of_table(x[:WHITENED_BY_ROWS]), ranks_of(x)]
+    found = [standardised(x), of_table(x[:WHITENED_BY_ROWS]), ranks_of(x)]
+    return [of_images(x), *found] if _share_a_unit(x) else found
+
+
+def _share_a_unit(x: Tensor) -> bool:
+    """Whether distances in the columns' own units are made of more than a column or two."""
+    share = x.var(0, correction=0)
+    share = share / share.sum().clamp_min(TINY)
+    effective = 1 / share.square().sum().clamp_min(TINY)
+    return bool(effective >= min(LEAST_SHARING, 0.75 * x.shape[1]))
 
 
 def ranks_of(x: Tensor) -> PiecewiseLinear:
