@@ -45,23 +45,24 @@ UNITS_FROM = 100_000
 """Rows that decide about units, at most."""
 
 
-READINGS = 2
+READINGS = 3
 """Of a point in a view."""
 
 
 class View(SearchMixin, nn.Module):
     """Rows in certain units, the centres in them, and what is usual of distances to these.
 
-    Two readings of a point: the logarithm of its distance to the nearest centre, and that of its
-    mean distance to the k nearest less half the logarithm of how far those are from their own. Both
-    become :math:`-\\log` of the share of the data with a reading as large. A row that equals a
-    centre is taken for that training row, and judged by the others: no row is its own witness.
+    Three readings of a point: the logarithm of its distance to the nearest centre, that of its mean
+    distance to the k nearest, and the latter less half the logarithm of how far those are from
+    their own. Each becomes :math:`-\\log` of the share of the data with a reading as large. A row
+    that equals a centre is taken for that training row, and judged by the others: no row is its own
+    witness.
 
     Arguments:
         units: From rows ``(N, d)`` in float64 to coordinates, the same number of them.
         centres: ``(n, d)`` in those units, float32.
         log_scale: ``(n,)``: log of each centre's mean distance to its k nearest others.
-        tails: From the two readings to minus the logarithms of their tail probabilities.
+        tails: From the readings to minus the logarithms of their tail probabilities.
         neighbours: k.
     """
 
@@ -91,7 +92,7 @@ class View(SearchMixin, nn.Module):
         self.register_buffer("log_scale", log_scale)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Minus the logarithms of two tail probabilities, ``(N, 2)``."""
+        """Minus the logarithms of tail probabilities, ``(N, 3)``."""
         k = min(self.neighbours, len(self.centres) - 1)
         found, centres = self._nearest()(_single(self.units(x)), k + 1)
         found, order = found.sort(1)
@@ -171,10 +172,10 @@ def _single(z: Tensor) -> Tensor:
 
 
 def _readings(distances: Tensor, scales: Tensor) -> Tensor:
-    """Of distances ``(N, k)`` to centres and those centres' scales: ``(N, 2)``."""
+    """Of distances ``(N, k)`` to centres and those centres' scales: ``(N, 3)``."""
     close = distances.amin(1).log()
-    local = distances.mean(1).log() - 0.5 * scales.mean(1)
-    return torch.stack([close, local], 1)
+    far = distances.mean(1).log()
+    return torch.stack([close, far, far - 0.5 * scales.mean(1)], 1)
 
 
 @dataclass(frozen=True)
