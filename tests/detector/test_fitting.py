@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from sklearn.metrics import roc_auc_score
 
 from tests.detector.common import X, with_centres
 from uspebm import EnergyDetector
@@ -88,3 +89,23 @@ def test_folds_are_for_what_is_made_in_a_moment(monkeypatch: pytest.MonkeyPatch)
         trained.set_params(calibration="often").fit(X)
     monkeypatch.setattr(fitting, "MOST_FOLDED", len(X) - 1)
     assert not EnergyDetector(random_state=0).fit(X).folded_
+
+
+def test_faults_in_the_training_table_are_found_in_it() -> None:
+    """One in twenty rows is of another kind, and none of them has a neighbour of its own."""
+    draws = np.random.default_rng(0)
+    rows = draws.normal(size=(1000, 4)) @ draws.normal(size=(4, 4))
+    faults = np.arange(1000) < 50
+    rows[faults] = 4 * draws.normal(size=(50, 4))
+    found = EnergyDetector(random_state=0, false_alarm_rate=0.05)
+    assert roc_auc_score(~faults, found.fit(rows).score_samples(rows)) > 0.9
+    shares = []
+    for contamination in (0.0, 0.05):
+        alarms = found.fit(rows, contamination=contamination).predict(rows) == -1
+        shares.append(alarms[faults].mean())
+        assert alarms[~faults].mean() < 0.1
+    assert shares[1] > shares[0] + 0.05
+    with pytest.raises(ValueError, match=r"contamination=0\.7 must lie between 0 and 0\.5"):
+        found.fit(rows, contamination=0.7)
+    with pytest.raises(ValueError, match="recipes that train nothing"):
+        EnergyDetector("tables-density").fit(rows, contamination=0.1)

@@ -6,6 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from uspebm.energies import monotone
 from uspebm.energies.monotone import KNOTS, PiecewiseLinear
 
 
@@ -19,14 +20,19 @@ def curves(count: int, knots: int, seed: int) -> PiecewiseLinear:
 
 
 @settings(max_examples=50, deadline=None)
-@given(st.integers(1, 5), st.integers(1, KNOTS), st.integers(0, 10), st.booleans())
-def test_they_are_what_numpy_interpolates(
-    count: int, knots: int, seed: int, exporting: bool
-) -> None:
+@given(
+    st.integers(1, 5),
+    st.integers(1, KNOTS),
+    st.integers(0, 10),
+    st.sampled_from(["compiled", "torch", "exported"]),
+)
+def test_they_are_what_numpy_interpolates(count: int, knots: int, seed: int, how: str) -> None:
     curve = curves(count, knots, seed)
     x = 2 * torch.randn(40, count, dtype=torch.float64)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(torch.compiler, "is_exporting", lambda: exporting)
+        if how != "compiled":
+            patch.setattr(monotone, "compiled_curves", lambda: None)
+        patch.setattr(torch.compiler, "is_exporting", lambda: how == "exported")
         found = curve(x)
     for c in range(count):
         at, values = curve.knots[c].numpy(), curve.values[c].numpy()

@@ -8,13 +8,8 @@ from scipy.stats import norm
 from torch import Tensor
 
 from uspebm.energies.gaps import filled, filled_table
-from uspebm.energies.neighbour import (
-    NeighbourEnergy,
-    NeighbourRule,
-    View,
-    ranks_of,
-    tail_curves,
-)
+from uspebm.energies.neighbour import NeighbourEnergy, NeighbourRule, View
+from uspebm.energies.ranks import ranks_of, tail_curves
 from uspebm.energies.scaling import as_is
 from uspebm.support.randomness import generator
 
@@ -121,6 +116,17 @@ def test_a_shared_unit_is_used_where_columns_have_one() -> None:
     assert len(built(z).views) == 4
     assert len(built(z * torch.tensor([1e3, 1.0, 1.0, 1.0])).views) == 3
     assert len(built(z[:, :1]).views) == 4
+
+
+def test_columns_on_one_scale_have_no_other_units() -> None:
+    pixels = torch.randint(17, (100, 6), generator=generator(0)).double()
+    assert len(built(pixels).views) == 1
+    assert torch.equal(built(pixels).held_rows().round().unique(dim=0), pixels.unique(dim=0))
+    for other in (pixels + 0.5, pixels.clamp_max(1), pixels * torch.arange(1, 7), pixels[:9]):
+        assert len(built(other).views) > 1
+    pixels[3, 2] = NAN
+    assert built(pixels).fills
+    assert built(pixels)(pixels).isfinite().all()
 
 
 def test_no_more_rows_are_held_than_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

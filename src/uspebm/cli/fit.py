@@ -67,6 +67,18 @@ def fit_flags(command: argparse.ArgumentParser) -> None:
     )
     skip_flag(command)
     number_flag(command, "--rows", whole(2), 200_000, "rows to learn from at most, drawn at random")
+    _training_flags(command)
+    command.add_argument(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help="a TOML file with names of flags as keys; flags win over it",
+    )
+    json_flag(command)
+
+
+def _training_flags(command: argparse.ArgumentParser) -> None:
+    """How to learn, for how long, and what is kept for thresholds."""
     command.add_argument(
         "--recipe",
         choices=RECIPES,
@@ -95,6 +107,14 @@ def fit_flags(command: argparse.ArgumentParser) -> None:
         "a moment, otherwise 0.2)",
     )
     number_flag(command, "--false-alarm-rate", share, 0.05, "of normal rows, called outliers")
+    command.add_argument(
+        "--contamination",
+        type=share,
+        default=0.0,
+        metavar="FLOAT",
+        help="share of the rows that may be faults: so many, the least likely, are not learned "
+        "from (default: none)",
+    )
     number_flag(command, "--seed", whole(0, 2**32 - 1), 0, "random seed")
     command.add_argument(
         "--device",
@@ -102,13 +122,6 @@ def fit_flags(command: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="where to train on images, such as cuda or mps (default: %(default)s)",
     )
-    command.add_argument(
-        "--config",
-        type=Path,
-        metavar="FILE",
-        help="a TOML file with names of flags as keys; flags win over it",
-    )
-    json_flag(command)
 
 
 @answering
@@ -203,7 +216,13 @@ def _learned(arguments: Namespace) -> "tuple[EnergyDetector, int, int]":
     check_columns(source, X)
     training = training_folder(arguments.out)
     try:
-        detector.fit(X, folder=training, minutes=arguments.minutes, device=arguments.device)
+        detector.fit(
+            X,
+            folder=training,
+            minutes=arguments.minutes,
+            device=arguments.device,
+            contamination=arguments.contamination,
+        )
     except KeyboardInterrupt:
         if any(training.glob("*.ckpt")):
             say(f"Interrupted; {training}/ keeps what there is: the same command goes on with it")

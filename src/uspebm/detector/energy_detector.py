@@ -121,8 +121,14 @@ class EnergyDetector(InputMixin, OutlierMixin, BaseEstimator):  # type: ignore[m
         folder: Path | str | None = None,
         minutes: float | None = None,
         device: str = "cpu",
+        contamination: float = 0.0,
     ) -> Self:
         """Learn from ``X``; ``y`` is ignored.
+
+        Rows that may be faults themselves: a row that was learned from is judged by the others, so
+        that ``fit(X).predict(X)`` finds those that are alone. ``contamination`` is the share of
+        faults in ``X``, if that is known: so many rows, the least likely, are not learned from, and
+        what is said of false alarms is then of rows like the others.
 
         ``folder`` keeps the training as it goes: the same call goes on with one that was
         interrupted. ``minutes`` is how long it may take; the recipe's own number of updates is
@@ -139,6 +145,7 @@ class EnergyDetector(InputMixin, OutlierMixin, BaseEstimator):  # type: ignore[m
             None if folder is None else Path(folder),
             device,
             self.verbose,
+            contamination,
         )
         learned, known = fitted(plan, x, self.calibration, self._rate)
         made = type(self).from_energy(
@@ -149,9 +156,8 @@ class EnergyDetector(InputMixin, OutlierMixin, BaseEstimator):  # type: ignore[m
             of_bytes=self.of_bytes_,
             **self.get_params(deep=False),
         )
-        made.recipe_, made.seed_ = learned.recipe, plan.seed
+        made.recipe_, made.seed_, encoding = learned.recipe, plan.seed, self.encoding_
         made.curve_, made.worth_ = learned.curve, learned.worth
-        encoding = self.encoding_
         for name, value in vars(made).items():
             if name.endswith("_"):
                 setattr(self, name, value)

@@ -49,6 +49,8 @@ class Plan(NamedTuple):
     folder: Path | None = None
     device: str = "cpu"
     verbose: bool = False
+    contamination: float = 0.0
+    """Share of the points that may be faults: so many, the least likely, are not learned from."""
 
 
 class KnownScores(NamedTuple):
@@ -96,6 +98,8 @@ def fitted(
     """
     if points.dim() == 2 and bool(points.isnan().any()):
         plan = plan._replace(recipe=_with_gaps(plan, points))
+    if plan.contamination:
+        points = points[_trimmed(plan, points)]
     by_folds = calibration == "folds"
     if calibration == "auto":
         by_folds = _can_fold(plan, points)
@@ -110,6 +114,18 @@ def fitted(
     # Channels last: narrow images, channels first, would be taken for something else.
     known = held_out if points.dim() == 2 else held_out.movedim(1, -1)
     return learn(plan, inside), known
+
+
+def _trimmed(plan: Plan, points: Tensor) -> Tensor:
+    """Which points are left without those that an energy of all of them finds least likely."""
+    if not 0 < plan.contamination < 0.5:
+        raise ValueError(f"contamination={plan.contamination} must lie between 0 and 0.5")
+    if units_and_recipe(plan.recipe, points, 0)[1].phase is not None:
+        raise ValueError("contamination is for recipes that train nothing, such as tables")
+    made = learn(plan, points)
+    scores = Scorer(made.units, made.energy).eval().in_parts(points)
+    kept = len(points) - round(plan.contamination * len(points))
+    return scores.argsort(descending=True, stable=True)[:kept].sort().values
 
 
 def _with_gaps(plan: Plan, points: Tensor) -> Recipe:

@@ -5,9 +5,19 @@ and evaluated by steps that every program for networks knows (no search in a sor
 ONNX's).
 """
 
+import ctypes
+import functools
+import logging
+from pathlib import Path
+
 import torch
 from torch import Tensor, nn
 
+from ..support.compiled import BuildError, library
+
+log = logging.getLogger("uspebm")
+
+CURVES_SOURCE = Path(__file__).with_name("curves.cpp")
 KNOTS = 256
 """Of a curve, at most: a power of two, since they are halved until one is left."""
 
@@ -51,10 +61,25 @@ class PiecewiseLinear(nn.Module):
             width > 0, rise / torch.where(width > 0, width, 1.0), self.slopes[:, 1:]
         )
         slopes = torch.cat([slopes, self.slopes[:, 1:]], 1)  # from each knot to the next
+        ready = not torch.compiler.is_exporting() and not x.requires_grad
+        if ready and x.device.type == "cpu" and compiled_curves() is not None:
+            return self._by_compiled_code(x, slopes)
         x = x.double().T.contiguous()  # a curve's numbers side by side
         at = self._last_below(x)
         slope = torch.where(x < self.knots[:, :1], self.slopes[:, :1], slopes.gather(1, at))
         return (self.values.gather(1, at) + slope * (x - self.knots.gather(1, at))).T
+
+    def _by_compiled_code(self, x: Tensor, slopes: Tensor) -> Tensor:
+        built = compiled_curves()
+        assert built is not None
+        first = self.slopes[:, 0].contiguous()
+        parts = (x.double().contiguous(), self.knots, self.values, slopes, first)
+        out = torch.empty_like(parts[0])
+        at = [ctypes.c_void_p(part.data_ptr()) for part in (*parts, out)]
+        rows, (number, count) = ctypes.c_long(len(x)), map(ctypes.c_long, self.knots.shape)
+        threads = torch.get_num_threads()
+        built.curves(at[0], rows, number, at[1], at[2], at[3], at[4], count, at[5], threads)
+        return out
 
     def _last_below(self, x: Tensor) -> Tensor:
         """Which knot is the last that is not above x ``(c, N)``; the first where none is."""
@@ -68,3 +93,13 @@ class PiecewiseLinear(nn.Module):
             at = torch.where(self.knots.gather(1, further) <= x, further, at)
             step //= 2
         return at
+
+
+@functools.cache
+def compiled_curves() -> ctypes.CDLL | None:
+    """None where nothing can be compiled."""
+    try:
+        return library(CURVES_SOURCE)
+    except BuildError as error:
+        log.info("curves are evaluated by torch: %s", error)
+        return None

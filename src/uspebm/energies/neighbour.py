@@ -21,26 +21,20 @@ from torch import Tensor, nn
 from ..support.checks import at_least
 from ..support.randomness import generator
 from .gaps import filled, filled_table
-from .monotone import KNOTS, PiecewiseLinear
+from .monotone import PiecewiseLinear
 from .nearest import TINY, Nearest, SearchMixin, log_scales
-from .scaling import Scaling, of_images, of_table, spreads, standardised
+from .ranks import tail_curves
+from .scaling import Scaling
+from .table_units import units_of
 
 FARTHEST_UNIT = 1e4
 """No coordinate is farther from the middle, in any units: squares in float32 have an end."""
-BODY = 0.9
-"""Share of the data whose ranks count; beyond it the tail is drawn on as an exponential's."""
-STEP = 1e-3
-"""Of the mean excess, from the body's end to where the tail begins."""
-LEAST_EXCESS = 1e-3
-"""Of logarithms of distances over the body's end, in the mean: where all distances are alike."""
 ZERO = 1.5 * math.sqrt(TINY)
 """A distance that stands for none."""
 MOST_IN_VIEW = 20_000_000
 """Numbers in the centres of one view."""
-WHITENED_BY_ROWS = 1000
-"""Rows whose neighbours decide about units, at most: more make no difference."""
-LEAST_SHARING = 2.5
-"""Columns that make up the variance, in effect, where they have a unit in common."""
+MANY_ROWS, CENTRES_OF_MANY = 10_000, 2500
+"""Of more rows, fewer are kept: who has so many scores them by the million."""
 UNITS_FROM = 100_000
 """Rows that decide about units, at most."""
 
@@ -140,19 +134,22 @@ class NeighbourEnergy(nn.Module):
 
     def held_rows(self) -> Tensor:
         """Those rows, in the user's own units but for rounding."""
-        view, units = self._standardised()
+        view, units = self._plain_view()
         return units.inverse(view.centres)
 
-    def _standardised(self) -> tuple[View, Scaling]:
-        """The view in which every column has its own spread."""
-        for view in self.views:
-            units = view.units
-            if isinstance(view, View) and isinstance(units, Scaling) and units.factor.dim() == 1:
-                return view, units
-        raise ValueError("no view has columns in units of their own")
+    def _plain_view(self) -> tuple[View, Scaling]:
+        """The view with a unit for each column, or else with one for all."""
+        found = [
+            (view, view.units)
+            for view in self.views
+            if isinstance(view, View)
+            and isinstance(view.units, Scaling)
+            and view.units.factor.dim() < 2
+        ]
+        return max(found, key=lambda pair: pair[1].factor.dim())
 
     def _without_gaps(self, x: Tensor) -> Tensor:
-        view, units = self._standardised()
+        view, units = self._plain_view()
         z = _single(units(x))
         full = units.inverse(filled(z, view.centres).double())
         return torch.where(x.isnan(), full, x)
@@ -183,7 +180,7 @@ class NeighbourRule:
     """A :class:`NeighbourEnergy` of training rows.
 
     Arguments:
-        centres: Rows that are kept, at most; of very many columns fewer.
+        centres: Rows that are kept, at most; of very many columns, or rows, fewer.
         neighbours: Of those, how many nearest count.
         fills: Whether NaN in rows stands for gaps; it does where the rows at hand have any.
     """
@@ -204,6 +201,8 @@ class NeighbourRule:
         order = torch.randperm(len(points), generator=generator(seed, "centres"))
         points = points[order[:UNITS_FROM]].double()
         most = min(self.centres, max(2, MOST_IN_VIEW // points.shape[1]))
+        if len(order) > MANY_ROWS:
+            most = min(most, CENTRES_OF_MANY)
         fills = self.fills or bool(points.isnan().any())
         points = filled_table(points, most)
         views = [self._view(u, points[:most]) for u in units_of(points)]
@@ -216,74 +215,3 @@ class NeighbourRule:
         scale = log_scales(distances)
         tails = tail_curves(_readings(distances, scale[which]))
         return View(units, centres, scale, tails, self.neighbours)
-
-
-def units_of(x: Tensor) -> list[nn.Module]:
-    """Four kinds of units: shared by all columns, each column's own, neighbours', and ranks.
-
-    Shared ones are left out where a column or two have nearly all of the variance: then columns
-    share none. Neighbours' are each column's own, which then count twice, of unrelated or very many
-    columns.
-    """
-    found = [standardised(x), of_table(x[:WHITENED_BY_ROWS]), ranks_of(x)]
-    return [of_images(x), *found] if _share_a_unit(x) else found
-
-
-def _share_a_unit(x: Tensor) -> bool:
-    """Whether distances in the columns' own units are made of more than a column or two."""
-    share = x.var(0, correction=0)
-    share = share / share.sum().clamp_min(TINY)
-    effective = 1 / share.square().sum().clamp_min(TINY)
-    return bool(effective >= min(LEAST_SHARING, 0.75 * x.shape[1]))
-
-
-def ranks_of(x: Tensor) -> PiecewiseLinear:
-    """Columns as a normal law has them: the value at a rank is that law's at the same rank.
-
-    Beyond the data a column goes on in units of its spread.
-    """
-    count = len(x)
-    knots, shares = _knots(x.sort(0).values.T.contiguous())
-    values = torch.special.ndtri((shares * count + 0.5) / (count + 1))
-    return PiecewiseLinear(knots, values, (1 / spreads(x)).unsqueeze(1).expand(-1, 2))
-
-
-def tail_curves(readings: Tensor) -> PiecewiseLinear:
-    """Minus the logarithm of the share of ``readings`` ``(n, c)`` that are as large or larger.
-
-    From :data:`BODY` on it rises as that of an exponential law with the same mean excess. It begins
-    there with the share that is larger, a step above those that are as large: where rows repeat,
-    most distances are zero, and all others are to differ from them.
-    """
-    ordered = readings.double().sort(0).values.T.contiguous()
-    count = ordered.shape[1]
-    body = ordered[:, : max(1, math.ceil(BODY * count))].contiguous()
-    knots, shares = _knots(body, side="left", most=KNOTS - 1)
-    last = body[:, -1:]
-    larger = (ordered > last).sum(1, keepdim=True)
-    excess = (ordered - last).clamp_min(0.0).sum(1, keepdim=True) / larger.clamp_min(1)
-    excess = excess.clamp_min(LEAST_EXCESS)
-    as_large = count - shares * body.shape[1]
-    values = -torch.log((torch.cat([as_large, larger], 1) + 1) / (count + 1))
-    knots = torch.cat([knots, last + STEP * excess], 1)
-    return PiecewiseLinear(knots, values, torch.cat([torch.zeros_like(excess), 1 / excess], 1))
-
-
-def _knots(ordered: Tensor, side: str = "middle", most: int = KNOTS) -> tuple[Tensor, Tensor]:
-    """Of rising rows ``(c, n)``, at most so many different values each, and their shares.
-
-    The share of a row's values below the knot, with all of its equals (``"left"``: none) or, in the
-    middle, half of them. Rows with fewer different values repeat their last.
-    """
-    count = ordered.shape[1]
-    at = torch.linspace(0, count - 1, min(most, count)).round().long()
-    knots = ordered[:, at].contiguous()
-    low = torch.searchsorted(ordered, knots, side="left")
-    high = torch.searchsorted(ordered, knots, side="right")
-    rank = low if side == "left" else (low + high) / 2
-    # Equal ones first, then the last again and again: rising as far as they go.
-    fresh = torch.cat([torch.ones(len(knots), 1, dtype=torch.bool), knots.diff(dim=1) > 0], 1)
-    order = (~fresh).to(torch.int8).sort(dim=1, stable=True).indices
-    sizes = fresh.sum(1, keepdim=True)
-    chosen = order.gather(1, torch.arange(len(at)).expand_as(order).minimum(sizes - 1))
-    return knots.gather(1, chosen), rank.gather(1, chosen).double() / count
