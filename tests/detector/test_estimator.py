@@ -104,7 +104,7 @@ def test_what_ran_is_told_with_all_its_numbers() -> None:
     assert found.recipe_ == replace(recipe, schedule=replace(recipe.schedule, updates=0))
     assert found.seed_ == 0
     assert found.dropped_columns_ == ()
-    assert small(max_updates=None).recipe.schedule.updates == 2000  # type: ignore[union-attr]
+    assert small(max_updates=None).recipe.schedule.updates == 2000
 
 
 # Recipes

@@ -22,8 +22,8 @@ def rows(n: int = 400, seed: int = 0) -> Tensor:
     return torch.stack([z[:, 0], 1e3 * (z[:, 0] + 0.1 * z[:, 1]), 1e-3 * z[:, 2]], 1)
 
 
-def built(x: Tensor, **settings: int) -> NeighbourEnergy:
-    return NeighbourRule(**settings).build(x, seed=0)
+def built(x: Tensor, centres: int = 5000) -> NeighbourEnergy:
+    return NeighbourRule(centres).build(x, seed=0)
 
 
 def test_tails_are_shares_of_the_data_and_go_on_beyond_them() -> None:
