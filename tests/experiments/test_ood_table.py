@@ -13,8 +13,8 @@ def test_a_cell_is_the_mean_over_seeds_in_per_cent() -> None:
 
 
 def test_a_method_that_always_diverges_does_not_vanish() -> None:
-    table = OODTable(FASHION_MNIST, {}, {"SRLMC": [0, 1]})
-    text = table.markdown(images=10)
+    table = OODTable(FASHION_MNIST, {}, {"SRLMC": [0, 1]}, 10)
+    text = table.markdown()
     lost = "| SRLMC | all diverged | – | – | – | – | – |"
     assert text.count(lost) == len(ood_table.FIGURE_TITLES)
     assert table.terminal().row_count == 3  # and two of the paper
@@ -22,10 +22,17 @@ def test_a_method_that_always_diverges_does_not_vanish() -> None:
 
 def test_the_papers_figures_stand_where_it_has_some() -> None:
     row = {name: [Detection(0.01, 0.9, 0.8, 0.7)] for name in MNIST.ood}
-    text = OODTable(MNIST, {"ours": row}, {}).markdown(images=10)
+    text = OODTable(MNIST, {"ours": row}, {}, 10).markdown()
     assert "paper" not in text
     assert "test images of MNIST" in text
     assert "| method | seeds | Fashion-MNIST | KMNIST |" in text
     assert text.count("| ours | 1 | ") == 4
-    text = OODTable(FASHION_MNIST, {}, {}).markdown(images=10)
+    text = OODTable(FASHION_MNIST, {}, {}, 10).markdown()
     assert text.count("| PS-USP (paper) | 3 |") == 3  # it has no AUROC
+
+
+def test_none_of_ten_thousand_is_not_written_as_zero() -> None:
+    none, one = Detection(0.0, 1.0, 1.0, 1.0), Detection(0.0001, 1.0, 1.0, 1.0)
+    row = {name: [none, none] for name in MNIST.ood} | {"KMNIST": [none, one]}
+    text = OODTable(MNIST, {"ours": row}, {}, 10_000).markdown()
+    assert "| ours | 2 | < 0.03 | 0.01 ± 0.01 | < 0.03 | < 0.03 | < 0.03 |" in text

@@ -51,7 +51,7 @@ import uspebm
 for name in uspebm.__all__:
     getattr(uspebm, name)
 X = np.random.default_rng(0).normal(size=(300, 2))
-detector = uspebm.EnergyDetector(max_updates=2, random_state=0).fit(X)
+detector = uspebm.EnergyDetector("tables-density", max_updates=2, random_state=0).fit(X)
 uspebm.save_model(detector, folder / "model")
 loaded = uspebm.load(folder / "model")
 assert np.array_equal(loaded.score_samples(X), detector.score_samples(X))

@@ -3,6 +3,7 @@
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from numpy.typing import ArrayLike
 from rich.table import Table
@@ -40,6 +41,8 @@ class OODTable:
     problem: ImageProblem
     rows: Mapping[str, Row]
     diverged: Mapping[str, Sequence[int]]
+    images: int
+    """Of each set, that were scored."""
 
     @property
     def headings(self) -> tuple[str, ...]:
@@ -54,16 +57,22 @@ class OODTable:
         for name, figures in self._paper("fpr95").items():
             result.add_row(f"{name} (paper)", PAPER_SEEDS, *(_figure(*v) for v in figures))
         for name, found in self.rows.items():
-            cells = (f"{_cell(d, 'fpr95')}\n({_cell(d, 'auroc')})" for d in found.values())
+            cells = (f"{self._fpr95(d)}\n({_cell(d, 'auroc')})" for d in found.values())
             result.add_row(name, self._seeds(name), *cells)
         for name in self._lost:
             result.add_row(name, "all diverged")
         return result
 
-    def markdown(self, images: int) -> str:
-        """All four figures, a table each; AUPR depends on how many ``images`` there are of each."""
+    def _fpr95(self, found: Sequence[Detection]) -> str:
+        """In per cent; of none in n no more is known than that it is below 3 / n, most likely."""
+        if any(d.fpr95 for d in found):
+            return _cell(found, "fpr95")
+        return f"< {300 / self.images:.2g}"
+
+    def markdown(self) -> str:
+        """All four figures, a table each; AUPR depends on how many images there are of each."""
         text = (
-            f"In-distribution: {images:,} test images of {self.problem.name}, against as many of "
+            f"In-distribution: {self.images:,} test images of {self.problem.name}, against as many of "
             "each set. Per cent; mean ± standard deviation over seeds."
         )
         if self.problem.paper_figures is not None:
@@ -79,7 +88,8 @@ class OODTable:
             for name, figures in self._paper(what).items():
                 text += _line(f"{name} (paper)", PAPER_SEEDS, *(_figure(*v) for v in figures))
             for name, found in self.rows.items():
-                text += _line(name, self._seeds(name), *(_cell(d, what) for d in found.values()))
+                cell = self._fpr95 if what == "fpr95" else partial(_cell, what=what)
+                text += _line(name, self._seeds(name), *map(cell, found.values()))
             for name in self._lost:
                 text += _line(name, "all diverged", *("–" for _ in self.problem.ood))
         return text

@@ -175,9 +175,9 @@ def run(out: Path, config: Table1Settings, seeds: int) -> list[Claim]:
             ]
         )
     diverged = {name: trained.diverged for name, trained in by_name.items() if trained.diverged}
-    table = OODTable(config.problem, rows, diverged)
+    table = OODTable(config.problem, rows, diverged, len(sets.inside))
     with whole_file(out / f"table1{config.suffix}.md") as file:
-        file.write(table.markdown(len(sets.inside)).encode())
+        file.write(table.markdown().encode())
     console.print(table.terminal())
     claims = table1_claims(config.problem, by_name, rows)
     save_results(
