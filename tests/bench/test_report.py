@@ -30,6 +30,8 @@ def test_the_command_reports_every_ratio(
         "ps_usp_2d_vs_straightforward",
     }
     assert content["ratios"]["cnn_gradient_vs_plain"] > 0
+    assert set(content["races"]["table of 100 rows, fit and score"]) == {"ours", "k-NN"}
+    assert content["races"]["200 rows by a table of 100"]["ours"]["median"] > 0
     for kind, size in (("n", "1000"), ("active", "50"), ("side", "64")):
         assert content["memory"][kind][size]["peak"] > 0
         assert content["growth"][kind][size]["median"] > 0

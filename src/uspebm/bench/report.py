@@ -43,6 +43,8 @@ class Effort:
     sizes: tuple[int, ...] = (10_000, 25_000, 50_000)
     rounds: tuple[int, ...] = (20, 100)
     batches: tuple[int, ...] = (1, 1000)
+    learned: tuple[int, ...] = (5_000, 1_000_000)
+    scored: int = 100_000
     growth: Mapping[str, tuple[int, ...]] = field(default_factory=lambda: dict(GROWTH))
 
 
@@ -53,6 +55,8 @@ QUICK = Effort(
     sizes=(1_000,),
     rounds=(2,),
     batches=(1,),
+    learned=(100,),
+    scored=200,
     growth={"n": (1_000,), "active": (50,), "side": (64,)},
 )
 
@@ -128,6 +132,7 @@ def _races(effort: Effort) -> Iterator[tuple[str, dict[str, Timing]]]:
     yield "langevin mlp 1000 x 20", cases.race_chains(mlp, x, repeats)
     yield "srlmc update", cases.race_replay(repeats)
     yield from scoring.latencies(repeats, effort.batches)
+    yield from scoring.tables(repeats, effort.learned, effort.scored)
     yield "ps-usp 2-D", race_updates({"ours": plane_update()}, effort.updates, rival=True)
     for rounds in effort.rounds:
         for n in effort.sizes:

@@ -1,4 +1,6 @@
-"""How long scores take: the detector in PyTorch, and the same exported to onnxruntime."""
+"""How long scores take: the detector in PyTorch, and the same exported to onnxruntime; and tables
+beside k-NN.
+"""
 
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
@@ -11,19 +13,44 @@ import torch
 from numpy.typing import NDArray
 
 from ..detector.energy_detector import EnergyDetector
+from ..detector.fitting import MOST_FOLDED
 from ..detector.folder import load
 from ..detector.onnx_export import to_onnx
+from ..evaluation.classical import NearestMean
 from .timing import Timing, race
 
 
 def latencies(repeats: int, batches: Sequence[int]) -> Iterator[tuple[str, dict[str, Timing]]]:
-    """Of ``batches`` of points: a table's, with 30 columns and 2,000 centres, and images."""
+    """Of ``batches`` of points: a table's, with 30 columns and 3,000 rows held, and images."""
     draws = np.random.default_rng(0)
     rows = draws.normal(size=(3000, 30))
-    table = EnergyDetector(random_state=0, max_updates=50).fit(rows)
+    table = EnergyDetector(random_state=0).fit(rows)
     yield from _race("table", table, rows, rows, repeats, batches)
     images = draws.integers(0, 256, (1000, 28, 28), dtype=np.uint8)
     yield from _race("images", load("fashion-mnist"), images, images[:, None], repeats, batches)
+
+
+def tables(
+    repeats: int, learned: Sequence[int], scored: int
+) -> Iterator[tuple[str, dict[str, Timing]]]:
+    """Of 30 columns: fitted to each of so many rows, beside k-NN, and rows ``scored`` at once."""
+    draws = np.random.default_rng(0)
+    turn = draws.normal(size=(30, 30))
+    new = draws.normal(size=(scored, 30)) @ turn
+    for count in learned:
+        rows = draws.normal(size=(count, 30)) @ turn
+        few = new[:count]
+        contestants = {"ours": lambda x=rows, z=few: _scored(EnergyDetector(random_state=0), x, z)}
+        if count <= MOST_FOLDED:  # of more, k-NN takes minutes
+            contestants["k-NN"] = lambda x=rows, z=few: _scored(NearestMean(), x, z)
+        yield f"table of {count} rows, fit and score", race(contestants, min(3, repeats))
+        model = EnergyDetector(random_state=0).fit(rows)
+        scorers = {"ours": lambda m=model: m.score_samples(new)}
+        yield f"{scored} rows by a table of {count}", race(scorers, min(3, repeats))
+
+
+def _scored(detector: Any, rows: NDArray[Any], new: NDArray[Any]) -> None:
+    detector.fit(rows).score_samples(new)
 
 
 def _race(

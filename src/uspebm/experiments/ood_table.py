@@ -72,8 +72,8 @@ class OODTable:
     def markdown(self) -> str:
         """All four figures, a table each; AUPR depends on how many images there are of each."""
         text = (
-            f"In-distribution: {self.images:,} test images of {self.problem.name}, against as many of "
-            "each set. Per cent; mean ± standard deviation over seeds."
+            f"In-distribution: {self.images:,} test images of {self.problem.name}, against as many "
+            "of each set. Per cent; mean ± standard deviation over seeds."
         )
         if self.problem.paper_figures is not None:
             text += (
