@@ -191,10 +191,9 @@ def test_a_column_that_numbers_the_rows_is_pointed_out(
     assert run("fit", data, "--out", tmp_path / "m", *QUICK) == 0
     err = capsys.readouterr().err
     card = (tmp_path / "m" / "README.md").read_text()
-    if step == 1:
-        assert "Column 'row': left out: it counts the rows." in card
-        assert run("fit", data, "--out", tmp_path / "o", *QUICK, "--numeric", "row") == 0
-        err = capsys.readouterr().err
+    assert "Column 'row': left out: it counts the rows." in card
+    assert run("fit", data, "--out", tmp_path / "o", *QUICK, "--numeric", "row") == 0
+    err = capsys.readouterr().err
     assert "column 'row' rises or falls" in err
     assert "--drop 'row'" in err
     assert "column 'a'" not in err

@@ -46,7 +46,8 @@ def test_every_kind_is_recognised() -> None:
     assert found.columns[6].said() == "left out: 40 different texts in 40 rows"
     assert not found.plain_numbers
     assert is_mixed_frame(FRAME)
-    assert not is_mixed_frame(FRAME[["row", "x", "ok"]])
+    assert is_mixed_frame(FRAME[["row", "x"]])
+    assert not is_mixed_frame(FRAME[["x", "ok"]])
     assert not is_mixed_frame(FRAME[["x"]].to_numpy())
 
 
@@ -103,3 +104,37 @@ def test_cells_that_do_not_fit_are_named() -> None:
         Encoding((EncodedColumn("a", "left out"),)).encode({"a": np.zeros(2)})
     dates = Encoding((EncodedColumn("a", "date"),)).encode({"a": np.array(["2026-03-02", None])})
     assert np.isnan(dates[1]).all()
+
+
+def test_what_is_the_same_in_files_of_other_kinds_is_one_level() -> None:
+    as_text = {"a": np.array(["007", "8", "True", None, "x"] * 8, object)}
+    found = learn_encoding(as_text, Hints(categorical=("a",)))
+    assert set(found.columns[0].levels) == {"7", "8", "1", "x"}
+    assert found.encode({"a": np.array([7.0, np.nan])})[0].tolist() == [
+        float(level == "7") for level in (*found.columns[0].levels, "other")
+    ]
+    assert found.encode({"a": np.array([True])})[0, found.columns[0].levels.index("1")] == 1
+
+
+def test_numbers_of_rows_are_recognised_in_any_order_and_with_gaps() -> None:
+    numbers = np.random.default_rng(0).permutation(np.delete(np.arange(100), [3, 50]))
+    frame = pd.DataFrame({"id": numbers, "x": np.linspace(0, 1, 98)})
+    assert is_mixed_frame(frame)
+    assert learn_encoding(cells_of_frame(frame)).used == ("x",)
+    sparse = frame.assign(id=numbers**2)
+    assert not is_mixed_frame(sparse)
+
+
+def test_dates_with_time_zones_are_in_utc() -> None:
+    local = pd.date_range("2026-03-02", periods=30, freq="h", tz="Asia/Tokyo")
+    plain = local.tz_convert("UTC").tz_localize(None)
+    cells = [cells_of_frame(pd.DataFrame({"t": times})) for times in (local, plain)]
+    assert learn_encoding(cells[0]).columns[0].kind == "date"
+    ours, theirs = (learn_encoding(c).encode(c) for c in cells)
+    np.testing.assert_array_equal(ours, theirs)
+
+
+def test_columns_of_one_name_are_refused() -> None:
+    twice = pd.DataFrame([["a", "b"]] * 30, columns=["x", "x"])
+    with pytest.raises(ValueError, match="more than one column called 'x'"):
+        cells_of_frame(twice)

@@ -122,7 +122,9 @@ def test_columns_on_one_scale_have_no_other_units() -> None:
     pixels = torch.randint(17, (100, 6), generator=generator(0)).double()
     assert len(built(pixels).views) == 1
     assert torch.equal(built(pixels).held_rows().round().unique(dim=0), pixels.unique(dim=0))
-    for other in (pixels + 0.5, pixels.clamp_max(1), pixels * torch.arange(1, 7), pixels[:9]):
+    income = torch.cat([pixels, 1e4 * pixels[:, :1]], 1)
+    times = pixels * torch.arange(1, 7)
+    for other in (pixels + 0.5, pixels.clamp_max(1), times, pixels[:9], income):
         assert len(built(other).views) > 1
     pixels[3, 2] = NAN
     assert built(pixels).fills

@@ -101,6 +101,8 @@ def _refuse_mixtures(arguments: Namespace) -> None:
         for flag, value in (("DATA", arguments.data), ("--faults", arguments.faults)):
             if value is not None:
                 raise ValueError(f"--suite {arguments.suite} is compared without {flag} {value}")
+        if arguments.drop:
+            raise ValueError(f"--drop {arguments.drop[0]} is for DATA: a suite has no names")
         if not arguments.suite.is_dir():
             raise ValueError(f"--suite {arguments.suite} is no folder")
     elif arguments.faults is not None and arguments.data is None:
@@ -128,9 +130,9 @@ def on_suites() -> "dict[str, MakeDetector]":
 
 
 def _on_suite(arguments: Namespace) -> "tuple[int, Iterator[Judgement]]":
-    from ..evaluation.suite import Suite, compare_on_suite
+    from ..evaluation.suite import Suite, compare_on_suite, kept_beside
 
-    kept = arguments.out / "suite.jsonl"
+    kept = kept_beside(arguments.out, arguments.suite)
     known = list(on_suites())
     if unknown := [name for name in arguments.only if name not in known]:
         raise ValueError(f"there is no detector {unknown[0]!r}, but {', '.join(known)}")

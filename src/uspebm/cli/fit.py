@@ -112,8 +112,8 @@ def _training_flags(command: argparse.ArgumentParser) -> None:
         type=share,
         default=0.0,
         metavar="FLOAT",
-        help="share of the rows that may be faults: so many, the least likely, are not learned "
-        "from (default: none)",
+        help="share of the rows that may be faults: so many, the least likely, are neither "
+        "learned from nor calibrated by, so of fewer faults more alarms are false (default: none)",
     )
     number_flag(command, "--seed", whole(0, 2**32 - 1), 0, "random seed")
     command.add_argument(
@@ -156,8 +156,8 @@ def run_fit(arguments: Namespace) -> None:
         return
     say(
         f"{arguments.out}/ learned from {rows:,} rows{files_skipped(skipped)}, "
-        f"{_calibrated_by(detector)}; {detector.verdict()}; threshold {detector.offset_:.6g} at "
-        f"a false-alarm rate of {arguments.false_alarm_rate:g}. The card is "
+        f"{_calibrated_by(detector)}{_left_out(detector)}; {detector.verdict()}; threshold "
+        f"{detector.offset_:.6g} at a false-alarm rate of {arguments.false_alarm_rate:g}. The card is "
         f"{arguments.out}/README.md"
         + ("; the model that was there before is replaced" if replaced else "")
     )
@@ -178,6 +178,13 @@ def _hints(arguments: Namespace) -> "Hints | None":
     if not takes_all:
         return None
     return Hints(tuple(arguments.categorical), tuple(arguments.numeric), tuple(arguments.id))
+
+
+def _left_out(detector: "EnergyDetector") -> str:
+    encoding = detector.encoding_
+    columns = () if encoding is None else encoding.columns
+    gone = [f"{c.name!r} ({c.note})" for c in columns if c.kind == "left out"]
+    return f"; left out: {', '.join(gone)}" if gone else ""
 
 
 def _calibrated_by(detector: "EnergyDetector") -> str:

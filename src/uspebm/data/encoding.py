@@ -5,8 +5,8 @@ number      as it is
 truth       0 or 1
 category    text that repeats: for every value seen a number that is 1 or 0, and one for values
             never seen
-date        sine and cosine of the time of day and of the day of the week; not the date itself, by
-            which all that is new would be strange
+date        sine and cosine of the time of day and of the day of the week (with a time zone: in
+            UTC); not the date itself, by which all that is new would be strange
 left out    text that hardly repeats, as names and remarks do, and whole numbers that count rows
 ==========  ==================================================================================
 
@@ -30,7 +30,10 @@ MOST_LEVELS = 50
 REPEATS = 4
 """Times that values of a category are there, in the mean, at least."""
 COUNTED = 20
-"""Rows from which on whole numbers that rise by one are no chance."""
+"""Rows from which on whole numbers that are all different, and dense, are no chance."""
+SPARSE = 1.5
+"""Times as many as there are rows, that numbers of rows may reach over: some rows are gone."""
+SAME_TRUTHS = {"true": "1", "false": "0"}
 DAY, WEEK = 86_400, 7 * 86_400
 CYCLES = {"time of day": DAY, "day of week": WEEK}
 
@@ -163,7 +166,7 @@ def _column(name: str, cells: Cells, hints: Hints) -> EncodedColumn:
         return EncodedColumn(name, "number")
     if name in hints.numeric:
         return EncodedColumn(name, "number")
-    levels, known = _levels(cells), sum(cell is not None for cell in cells)
+    levels, known = _levels(_texts(cells)), sum(cell is not None for cell in cells)
     if len(levels) <= min(MOST_LEVELS, known / REPEATS):
         return EncodedColumn(name, "category", levels)
     note = f"{len(levels):,} different texts in {known:,} rows"
@@ -171,7 +174,11 @@ def _column(name: str, cells: Cells, hints: Hints) -> EncodedColumn:
 
 
 def _counts_rows(cells: Cells) -> bool:
-    return len(cells) >= COUNTED and bool((np.diff(cells) == 1).all())
+    """Whether they are different whole numbers, in any order, that fill most of their range."""
+    if len(cells) < COUNTED or not np.isfinite(cells).all() or (cells != np.round(cells)).any():
+        return False
+    different = np.unique(cells)
+    return len(different) == len(cells) and different[-1] - different[0] < SPARSE * len(cells)
 
 
 def _levels(texts: Sequence[Any] | Cells) -> tuple[str, ...]:
@@ -181,12 +188,22 @@ def _levels(texts: Sequence[Any] | Cells) -> tuple[str, ...]:
 
 
 def _texts(cells: Cells) -> list[str | None]:
-    """Numbers as people write them: 3, not 3.0."""
+    """One form for what is the same: 3 for 3.0 and "003", 1 for true, in files of any kind."""
     if cells.dtype == object:
-        return [None if cell is None else str(cell) for cell in cells]
+        return [None if cell is None else _same(str(cell)) for cell in cells]
     if cells.dtype.kind == "M":
         return [None if np.isnat(cell) else str(cell) for cell in cells]
     return [None if math.isnan(cell) else f"{cell:.17g}" for cell in cells.astype(np.float64)]
+
+
+def _same(text: str) -> str:
+    if text.lower() in SAME_TRUTHS:
+        return SAME_TRUTHS[text.lower()]
+    try:
+        value = float(text)
+    except ValueError:
+        return text
+    return f"{value:.17g}" if math.isfinite(value) else text
 
 
 def _floats(cells: Cells) -> Cells:
@@ -220,10 +237,15 @@ def _cycles(name: str, cells: Cells) -> NDArray[np.float64]:
 
 def cells_of_frame(frame: Any) -> dict[str, Cells]:
     """The columns of a pandas DataFrame."""
+    names = [str(name) for name in frame.columns]
+    if twice := [name for name, times in Counter(names).items() if times > 1]:
+        raise ValueError(f"X has more than one column called {twice[0]!r}: rename them")
     return {str(name): _cells(frame[name]) for name in frame.columns}
 
 
 def _cells(column: Any) -> Cells:
+    if getattr(column.dtype, "tz", None) is not None:
+        column = column.dt.tz_convert("UTC").dt.tz_localize(None)
     missing = np.asarray(column.isna())
     values = column.to_numpy()
     if str(column.dtype) == "category":  # what pandas calls so is one, whatever its values are
@@ -245,7 +267,11 @@ def _cells(column: Any) -> Cells:
 
 
 def is_mixed_frame(X: Any) -> bool:
-    """Whether X is a DataFrame with columns that are no numbers."""
+    """Whether X is a DataFrame with columns that are no numbers, or only count the rows."""
     if not hasattr(X, "columns") or not hasattr(X, "dtypes") or not hasattr(X, "isna"):
         return False
-    return any(getattr(kind, "kind", "O") not in "iufb" for kind in X.dtypes)
+    kinds = [getattr(kind, "kind", "O") for kind in X.dtypes]
+    if any(kind not in "iufb" for kind in kinds):
+        return True
+    whole = [k for k, kind in enumerate(kinds) if kind in "iu"]
+    return any(_counts_rows(X.iloc[:, k].to_numpy().astype(np.float64)) for k in whole)

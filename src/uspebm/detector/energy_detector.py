@@ -127,8 +127,8 @@ class EnergyDetector(InputMixin, OutlierMixin, BaseEstimator):  # type: ignore[m
 
         Rows that may be faults themselves: a row that was learned from is judged by the others, so
         that ``fit(X).predict(X)`` finds those that are alone. ``contamination`` is the share of
-        faults in ``X``, if that is known: so many rows, the least likely, are not learned from, and
-        what is said of false alarms is then of rows like the others.
+        faults in ``X``, if that is known: so many rows, the least likely, are neither learned from
+        nor calibrated by. If fewer are faults, there are as many more false alarms.
 
         ``folder`` keeps the training as it goes: the same call goes on with one that was
         interrupted. ``minutes`` is how long it may take; the recipe's own number of updates is

@@ -191,7 +191,10 @@ def _groups(points: Tensor) -> Tensor:
     """A number for each point; equal rows of a table share theirs."""
     if points.dim() > 2:
         return torch.arange(len(points))
-    groups: Tensor = torch.unique(points, dim=0, return_inverse=True)[1]
+    # NaN equals nothing: where the gaps are is a part of what makes rows equal.
+    gaps = points.isnan()
+    key = torch.cat([points.nan_to_num(0.0), gaps], 1) if bool(gaps.any()) else points
+    groups: Tensor = torch.unique(key, dim=0, return_inverse=True)[1]
     return groups
 
 

@@ -114,7 +114,8 @@ class InputMixin:
         if not self._takes_gaps(reset):
             raise ValueError(
                 f"X contains NaN in {int(gaps.any(1).sum())} rows, and this detector takes no "
-                "gaps: fill them, leave such rows out, or fit recipe 'tables' to data with gaps"
+                "gaps: its recipe cannot, or the data it was fitted to had none; fill them, leave "
+                "such rows out, or fit recipe 'tables' to data with gaps"
             )
 
     def _takes_gaps(self, reset: bool) -> bool:

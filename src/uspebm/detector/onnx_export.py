@@ -48,6 +48,7 @@ def to_onnx(detector: EnergyDetector, path: Path | str) -> None:
 
     Any number of rows, as float64, or bytes for images that were; columns in the order they were
     fitted in. The file's metadata tells, in JSON: ``uspebm.columns`` (if they have names),
+    ``uspebm.encoding`` (how columns of another kind become these numbers),
     ``uspebm.event_shape`` and ``uspebm.threshold``, below which scores are outliers'.
     """
     path = Path(path)
@@ -76,7 +77,11 @@ def to_onnx(detector: EnergyDetector, path: Path | str) -> None:
         "event_shape": detector.event_shape_,
         "threshold": detector.offset_,
         "columns": None if names is None else [str(name) for name in names],
+        "encoding": None,
     }
+    if detector.encoding_ is not None:
+        about["columns"] = detector.encoding_.names
+        about["encoding"] = detector.encoding_.as_plain()
     for key, value in about.items():
         if value is not None:
             entry = model.metadata_props.add()

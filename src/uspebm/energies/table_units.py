@@ -30,14 +30,19 @@ def units_of(x: Tensor) -> list[nn.Module]:
 
 
 def _on_one_scale(x: Tensor) -> bool:
-    """Whether most columns are whole numbers, more than two of them, between the same two."""
+    """Whether most columns are whole numbers, more than two of them, from one end to another.
+
+    And the others, too, lie between these ends.
+    """
     low, high = x.amin(0), x.amax(0)
     varying = high > low
     whole = (x == x.round()).all(0) & (high - low > 1)
     if len(x) < FEWEST_ON_A_SCALE or not whole.any():
         return False
-    counts = torch.stack([low, high], 1)[whole].unique(dim=0, return_counts=True)[1]
-    return bool(2 * counts.max() > varying.sum() > 2)
+    ends, counts = torch.stack([low, high], 1)[whole].unique(dim=0, return_counts=True)
+    first, last = ends[counts.argmax()]
+    within = bool(((low >= first) & (high <= last)).all())
+    return within and bool(2 * counts.max() > varying.sum() > 2)
 
 
 def _share_a_unit(x: Tensor) -> bool:

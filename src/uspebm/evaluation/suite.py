@@ -9,6 +9,7 @@ A suite takes long: every result is written to a file as it comes, and those tha
 made again.
 """
 
+import hashlib
 import json
 import multiprocessing
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
+from .. import __version__
 from ..support.files import appending
 from .anomalies import numpy_generator
 from .anomaly_problems import AnomalyProblem
@@ -96,6 +98,14 @@ class Suite:
             for path in sets
             for name in self.detectors
         ]
+
+
+def kept_beside(out: Path, folder: Path) -> Path:
+    """The file in ``out`` for results on the sets of ``folder`` as they are, by this version."""
+    content = [__version__, str(folder.resolve())]
+    content += [f"{path.name} {path.stat().st_size}" for path in suite_sets(folder)]
+    digest = hashlib.sha256("\n".join(content).encode()).hexdigest()[:12]
+    return out / f"suite-{digest}.jsonl"
 
 
 def compare_on_suite(suite: Suite, kept: Path, jobs: int = 1) -> Iterator[Judgement]:

@@ -24,6 +24,8 @@ def type_to_read(name: str, inferred: Any, wish: Encoding | Hints) -> Any:
     text = name in wish.categorical if isinstance(wish, Hints) else kinds.get(name) == "category"
     if text:
         return pa.string()
+    if pa.types.is_timestamp(inferred) and inferred.tz is not None and kinds.get(name) != "number":
+        return pa.timestamp("s", inferred.tz)
     dates = (pa.types.is_timestamp, pa.types.is_date)
     if kinds.get(name) == "date" or (not kinds and any(test(inferred) for test in dates)):
         return pa.timestamp("s")
@@ -31,7 +33,9 @@ def type_to_read(name: str, inferred: Any, wish: Encoding | Hints) -> Any:
         return pa.bool_()
     if kinds.get(name) in ("number", "truth"):
         return pa.float64()
-    numbers = pa.types.is_integer(inferred) or pa.types.is_floating(inferred)
+    # Where the first block has no value at all, numbers are the likeliest to come.
+    tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_null)
+    numbers = any(test(inferred) for test in tests)
     return pa.float64() if numbers else pa.string()
 
 
