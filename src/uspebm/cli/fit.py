@@ -157,8 +157,8 @@ def run_fit(arguments: Namespace) -> None:
     say(
         f"{arguments.out}/ learned from {rows:,} rows{files_skipped(skipped)}, "
         f"{_calibrated_by(detector)}{_left_out(detector)}; {detector.verdict()}; threshold "
-        f"{detector.offset_:.6g} at a false-alarm rate of {arguments.false_alarm_rate:g}. The card is "
-        f"{arguments.out}/README.md"
+        f"{detector.offset_:.6g} at a false-alarm rate of {arguments.false_alarm_rate:g}. The card "
+        f"is {arguments.out}/README.md"
         + ("; the model that was there before is replaced" if replaced else "")
     )
 
