@@ -130,9 +130,10 @@ def on_suites() -> "dict[str, MakeDetector]":
 
 
 def _on_suite(arguments: Namespace) -> "tuple[int, Iterator[Judgement]]":
+    from .. import __version__
     from ..evaluation.suite import Suite, compare_on_suite, kept_beside
 
-    kept = kept_beside(arguments.out, arguments.suite)
+    kept = kept_beside(arguments.out, arguments.suite, __version__)
     known = list(on_suites())
     if unknown := [name for name in arguments.only if name not in known]:
         raise ValueError(f"there is no detector {unknown[0]!r}, but {', '.join(known)}")

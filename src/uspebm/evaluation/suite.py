@@ -20,7 +20,6 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from .. import __version__
 from ..support.files import appending
 from .anomalies import numpy_generator
 from .anomaly_problems import AnomalyProblem
@@ -100,9 +99,9 @@ class Suite:
         ]
 
 
-def kept_beside(out: Path, folder: Path) -> Path:
-    """The file in ``out`` for results on the sets of ``folder`` as they are, by this version."""
-    content = [__version__, str(folder.resolve())]
+def kept_beside(out: Path, folder: Path, version: str) -> Path:
+    """The file in ``out`` for results on the sets of ``folder`` as they are, by that version."""
+    content = [version, str(folder.resolve())]
     content += [f"{path.name} {path.stat().st_size}" for path in suite_sets(folder)]
     digest = hashlib.sha256("\n".join(content).encode()).hexdigest()[:12]
     return out / f"suite-{digest}.jsonl"
