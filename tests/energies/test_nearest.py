@@ -36,7 +36,7 @@ def test_the_nearest_are_those_of_a_sorted_list(
     centres, z = drawn(n, d), drawn(points, d, seed=1)
     with pytest.MonkeyPatch.context() as patch:
         if not compiled:
-            patch.setattr(module, "_compiled", lambda: None)
+            patch.setattr(module, "library_if_any", lambda _: None)
         distances, which = Nearest(centres)(z, k)
     wanted = by_sorting(z, centres, k)
     torch.testing.assert_close(distances.sort(1).values, wanted, atol=1e-5, rtol=1e-5)
@@ -48,7 +48,7 @@ def test_the_nearest_are_those_of_a_sorted_list(
 @pytest.mark.parametrize("compiled", [True, False])
 def test_a_centre_is_not_its_own_neighbour(compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if not compiled:
-        monkeypatch.setattr(module, "_compiled", lambda: None)
+        monkeypatch.setattr(module, "library_if_any", lambda _: None)
     monkeypatch.setattr(module, "NUMBERS_AT_ONCE", 500)  # in several parts
     centres = drawn(70, 3)
     distances, which = Nearest(centres).among_themselves(5)
@@ -58,7 +58,7 @@ def test_a_centre_is_not_its_own_neighbour(compiled: bool, monkeypatch: pytest.M
 
 
 def test_there_is_compiled_code_here_and_it_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert module._compiled() is not None
+    assert module.library_if_any(module.NEAREST_SOURCE) is not None
     monkeypatch.setattr(Nearest, "_search", None)
     with pytest.raises(TypeError):
         Nearest(drawn(5, 2))(drawn(1, 2), 1)

@@ -126,7 +126,8 @@ def _trained(recipe: Recipe, data: Tensor, place: Path, seed: int) -> int:
 def _fit(inputs: Path, place: Path) -> int:
     model_folder.datetime = _Today  # type: ignore[attr-defined]
     out = ("--out", place / "model")
-    return _command("fit", inputs / "x.csv", *out, "--recipe", "tables", "--max-updates", "150")
+    training = ("--recipe", "tables-density", "--max-updates", "150")  # what can be interrupted
+    return _command("fit", inputs / "x.csv", *out, *training)
 
 
 def _fit_images(inputs: Path, place: Path) -> int:

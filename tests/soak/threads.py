@@ -20,8 +20,8 @@ WORKERS = 4
 TABLE = np.random.default_rng(0).normal(size=(300, 3))
 PIXELS = np.random.default_rng(0).integers(0, 256, (40, 28, 28), dtype=np.uint8)
 PATIENCE = 120.0
-RECIPES: list[Literal["tables", "tables-ps-usp", "tables-srlmc"]]
-RECIPES = ["tables", "tables-ps-usp", "tables-srlmc"]
+RECIPES: list[Literal["tables", "tables-density", "tables-ps-usp", "tables-srlmc"]]
+RECIPES = ["tables", "tables-density", "tables-ps-usp", "tables-srlmc"]
 
 
 def run(seed: int, fits: int) -> list[Row]:

@@ -6,16 +6,12 @@ ONNX's).
 """
 
 import ctypes
-import functools
-import logging
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
-from ..support.compiled import BuildError, library
-
-log = logging.getLogger("uspebm")
+from ..support.compiled import library_if_any
 
 CURVES_SOURCE = Path(__file__).with_name("curves.cpp")
 KNOTS = 256
@@ -62,7 +58,7 @@ class PiecewiseLinear(nn.Module):
         )
         slopes = torch.cat([slopes, self.slopes[:, 1:]], 1)  # from each knot to the next
         ready = not torch.compiler.is_exporting() and not x.requires_grad
-        if ready and x.device.type == "cpu" and compiled_curves() is not None:
+        if ready and x.device.type == "cpu" and library_if_any(CURVES_SOURCE) is not None:
             return self._by_compiled_code(x, slopes)
         x = x.double().T.contiguous()  # a curve's numbers side by side
         at = self._last_below(x)
@@ -70,7 +66,7 @@ class PiecewiseLinear(nn.Module):
         return (self.values.gather(1, at) + slope * (x - self.knots.gather(1, at))).T
 
     def _by_compiled_code(self, x: Tensor, slopes: Tensor) -> Tensor:
-        built = compiled_curves()
+        built = library_if_any(CURVES_SOURCE)
         assert built is not None
         first = self.slopes[:, 0].contiguous()
         parts = (x.double().contiguous(), self.knots, self.values, slopes, first)
@@ -93,13 +89,3 @@ class PiecewiseLinear(nn.Module):
             at = torch.where(self.knots.gather(1, further) <= x, further, at)
             step //= 2
         return at
-
-
-@functools.cache
-def compiled_curves() -> ctypes.CDLL | None:
-    """None where nothing can be compiled."""
-    try:
-        return library(CURVES_SOURCE)
-    except BuildError as error:
-        log.info("curves are evaluated by torch: %s", error)
-        return None

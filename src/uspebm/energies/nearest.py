@@ -5,8 +5,6 @@ which is most of the time that torch takes.
 """
 
 import ctypes
-import functools
-import logging
 import math
 from pathlib import Path
 from typing import Any
@@ -14,9 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..support.compiled import BuildError, library
-
-log = logging.getLogger("uspebm")
+from ..support.compiled import library_if_any
 
 NEAREST_SOURCE = Path(__file__).with_name("nearest.cpp")
 PANEL = 32
@@ -49,7 +45,12 @@ class Nearest:
         ``own``: for each point a centre that does not count, ``(N,)``: itself.
         """
         ready = not torch.compiler.is_exporting() and k <= MOST_NEIGHBOURS
-        if ready and z.dtype == torch.float32 and z.device.type == "cpu" and _compiled():
+        if (
+            ready
+            and z.dtype == torch.float32
+            and z.device.type == "cpu"
+            and library_if_any(NEAREST_SOURCE)
+        ):
             which = self._search(z.detach(), k, own)
         else:
             partial = torch.addmm(self._half, z, self._centres.T, alpha=-1.0)
@@ -74,7 +75,7 @@ class Nearest:
         z, which = z.contiguous(), torch.empty(len(z), k, dtype=torch.int64)
         own = None if own is None else own.contiguous()
         pointers = [ctypes.c_void_p(t.data_ptr()) for t in (z, panels, half, which)]
-        built = _compiled()
+        built = library_if_any(NEAREST_SOURCE)
         assert built is not None
         built.nearest(
             pointers[0], len(z), pointers[1], pointers[2], len(half), z.shape[1], k,
@@ -127,13 +128,3 @@ def log_scales(distances: Tensor) -> Tensor:
     scale = distances.mean(1)
     apart = scale[scale > 2 * math.sqrt(TINY)]
     return scale.clamp_min(apart.min() if len(apart) else 1.0).log()
-
-
-@functools.cache
-def _compiled() -> ctypes.CDLL | None:
-    """None where nothing can be compiled; that is said once."""
-    try:
-        return library(NEAREST_SOURCE)
-    except BuildError as error:
-        log.info("neighbours are searched by torch: %s", error)
-        return None

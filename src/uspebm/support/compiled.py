@@ -40,6 +40,16 @@ def library(source: Path, **constants: int | str) -> ctypes.CDLL:
         raise BuildError(f"{built} cannot be loaded: {error}") from error
 
 
+@functools.cache
+def library_if_any(source: Path) -> ctypes.CDLL | None:
+    """The same, or None where nothing can be compiled: for what torch can do too. Said once."""
+    try:
+        return library(source)
+    except BuildError as error:
+        log.info("torch does the work of %s: %s", source.name, error)
+        return None
+
+
 def _key(source: Path, *parts: str) -> str:
     """A name for what comes out; another one wherever a header or the source differs."""
     key = hashlib.sha256()
