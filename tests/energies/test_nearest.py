@@ -12,6 +12,7 @@ from torch import Tensor
 from uspebm.energies import nearest as module
 from uspebm.energies.features import FeatureEnergy, Pixels
 from uspebm.energies.nearest import MOST_NEIGHBOURS, Nearest, log_scales
+from uspebm.support.compiled import library_if_any
 from uspebm.support.randomness import generator
 
 
@@ -58,7 +59,7 @@ def test_a_centre_is_not_its_own_neighbour(compiled: bool, monkeypatch: pytest.M
 
 
 def test_there_is_compiled_code_here_and_it_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert module.library_if_any(module.NEAREST_SOURCE) is not None
+    assert library_if_any(module.NEAREST_SOURCE) is not None
     monkeypatch.setattr(Nearest, "_search", None)
     with pytest.raises(TypeError):
         Nearest(drawn(5, 2))(drawn(1, 2), 1)

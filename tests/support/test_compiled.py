@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from uspebm.support.compiled import BuildError, library
+from uspebm.support.compiled import BuildError, library, library_if_any
 
 
 @pytest.fixture
@@ -70,3 +70,14 @@ def test_what_does_not_compile_is_said_in_the_compilers_words(cache: Path, sourc
     with pytest.raises(BuildError, match=r"failed with code 1: .*error.*OTHER"):
         library(source)
     assert not list(cache.rglob("*.*"))
+
+
+def test_where_torch_can_do_it_no_compiler_is_no_error(
+    source: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("CXX", raising=False)
+    library.cache_clear()
+    with caplog.at_level("INFO", logger="uspebm"):
+        assert [library_if_any(source), library_if_any(source)] == [None, None]
+    assert [r.getMessage()[:32] for r in caplog.records] == ["torch does the work of answer.cp"]

@@ -45,12 +45,8 @@ class Nearest:
         ``own``: for each point a centre that does not count, ``(N,)``: itself.
         """
         ready = not torch.compiler.is_exporting() and k <= MOST_NEIGHBOURS
-        if (
-            ready
-            and z.dtype == torch.float32
-            and z.device.type == "cpu"
-            and library_if_any(NEAREST_SOURCE)
-        ):
+        ready = ready and z.dtype == torch.float32 and z.device.type == "cpu"
+        if ready and library_if_any(NEAREST_SOURCE) is not None:
             which = self._search(z.detach(), k, own)
         else:
             partial = torch.addmm(self._half, z, self._centres.T, alpha=-1.0)
