@@ -151,6 +151,10 @@ def test_a_suite_is_compared(
     assert "mean rank" in out
     assert "differ by less than" in out
     assert len(next((tmp_path / "out").glob("suite-*.jsonl")).read_text().splitlines()) == 8
+    # What comes later stands where it belongs, not at the end.
+    assert run(*command, *only, "--only", "kernel density, ours") == 0
+    table = (tmp_path / "out" / "compare.md").read_text()
+    assert "| problem | EnergyDetector | kernel density, ours | KNN |" in table
     refused("there is no detector 'mine', but EnergyDetector", *command, "--only", "mine")
     refused("is compared without DATA", *command, "x.csv")
     refused("--only is for --suite", "compare", "--only", "KNN")

@@ -79,6 +79,10 @@ def run_compare(arguments: Namespace) -> None:
             f"{len(results)}/{total}  {result.problem}, {result.detector}, seed {result.seed}: "
             f"AUROC {100 * result.auroc:.1f}, {result.fit_seconds + result.score_seconds:.1f} s"
         )
+    if arguments.suite is not None:
+        # As asked for, whatever was there before and whichever process was first.
+        order = list(on_suites())
+        results.sort(key=lambda r: (r.seed, r.problem.lower(), order.index(r.detector)))
     rows = comparison.judgement_rows(results)
     with whole_file(out / "compare.json") as file:
         file.write(json.dumps(rows, indent=1).encode())
