@@ -12,6 +12,7 @@ from . import _openmp  # noqa: F401  before anything that imports torch
 if TYPE_CHECKING:
     from .detector.energy_detector import EnergyDetector
     from .detector.folder import load, save_model
+    from .detector.pipelines import load_pipeline, pipeline_to_onnx, save_pipeline
     from .domains import Box
     from .energies import MLP, Conv, Gaussian, GaussianMixture, Reconstruction
     from .evaluation.annealing import Annealing, importance_log_z
@@ -56,6 +57,7 @@ __version__ = "0.2.0"
 _ROOMS = {
     "detector.energy_detector": ("EnergyDetector",),
     "detector.folder": ("load", "save_model"),
+    "detector.pipelines": ("load_pipeline", "pipeline_to_onnx", "save_pipeline"),
     "domains": ("Box",),
     "energies": ("MLP", "Conv", "Gaussian", "GaussianMixture", "Reconstruction"),
     "evaluation.annealing": ("Annealing", "importance_log_z"),
@@ -128,12 +130,15 @@ __all__ = [
     "grid_density",
     "importance_log_z",
     "load",
+    "load_pipeline",
     "load_snapshot",
     "mle_surrogate",
+    "pipeline_to_onnx",
     "resume",
     "sample",
     "save",
     "save_model",
+    "save_pipeline",
     "save_snapshot",
     "train",
 ]

@@ -159,3 +159,24 @@ def test_a_suite_is_compared(
     refused("is compared without DATA", *command, "x.csv")
     refused("--only is for --suite", "compare", "--only", "KNN")
     refused("is no folder", "compare", "--suite", tmp_path / "none")
+
+
+def test_detectors_are_compared_on_any_table(files: Path, refused: Callable[..., None]) -> None:
+    faults = FRAME.sample(60, random_state=0).assign(y=lambda f: f["y"] + 3, number=0)
+    faults.to_csv(files / "faults.csv", index=False)
+    out = files / "compared"
+    command = ("compare", files / "x.csv", "--faults", files / "faults.csv", "--out", out)
+    assert run(*command, "--rows", "200") == 0
+    found = {r["detector"]: r["auroc"] for r in json.loads((out / "compare.json").read_text())}
+    assert found["EnergyDetector"] > 0.8
+    refused("there is no column 'nothing'", *command, "--categorical", "nothing")
+    np.save(files / "x.npy", np.zeros((40, 2)))
+    refused("has no named columns", "compare", files / "x.npy", "--out", out, "--id", "a")
+    refused("--rows 50 is for DATA", "compare", "--suite", files, "--out", out, "--rows", "50")
+
+
+def test_rows_that_repeat_are_pointed_out(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    twice = pd.concat([FRAME.drop(columns="number")] * 2)
+    twice.to_csv(files / "twice.csv", index=False)
+    assert run("fit", files / "twice.csv", "--out", files / "m") == 0
+    assert "240 of 480 rows are there before" in " ".join(capsys.readouterr().err.split())

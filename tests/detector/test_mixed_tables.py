@@ -99,8 +99,7 @@ def test_gaps_in_arrays() -> None:
     assert np.isfinite(found.score_samples(with_gaps)).all()
     assert found.predict([[np.nan, np.nan, np.nan]]) == -1
     assert found.predict([[0.0, 9.0, np.nan]]) == -1
-    with pytest.raises(ValueError, match="X contains NaN in 1 rows, and this detector takes no"):
-        EnergyDetector(random_state=0).fit(x).score_samples(with_gaps)
+    assert np.isfinite(EnergyDetector(random_state=0).fit(x).score_samples(with_gaps)).all()
     with pytest.raises(ValueError, match="this detector takes no gaps"):
         EnergyDetector("tables-density", random_state=0).fit(with_gaps)
     for odd, what in ((np.s_[3], "row 4"), (np.s_[:, 2], "column 3")):

@@ -16,6 +16,7 @@ EXTRAS = {
     "images": ["PIL"],
     "plots": ["matplotlib"],
     "onnx": ["onnx", "onnxscript"],
+    "pipelines": ["skops", "skl2onnx"],
     "pyod": ["pyod"],
 }
 BESIDES = ["pandas", "onnxruntime"]
@@ -117,6 +118,11 @@ WORK = {
         "onnx",
         "from uspebm.detector.onnx_export import check_onnx\ncheck_onnx(folder / 'x.onnx')",
         "export needs onnx, which is not installed: pip install 'uspebm[onnx]'",
+    ),
+    "a pipeline": (
+        "pipelines",
+        "from uspebm.detector.pipelines import load_pipeline\nload_pipeline(folder)",
+        "loading a pipeline needs skops, which is not installed: pip install 'uspebm[pipelines]'",
     ),
     "a figure": (
         "plots",

@@ -7,12 +7,26 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .flags import Commands, drop_flag, folder_flag, json_flag, new_command, number_flag, whole
+from .flags import (
+    Commands,
+    column_flags,
+    drop_flag,
+    folder_flag,
+    json_flag,
+    new_command,
+    number_flag,
+    whole,
+)
 from .output import answering, print_json, refuse_file, say
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from ..evaluation.classical import MakeDetector
     from ..evaluation.comparison import Judgement
+
+COMPARED_ROWS = 10_000
+"""Of the user's table."""
 
 
 def add_compare(commands: Commands) -> None:
@@ -52,7 +66,13 @@ def add_compare(commands: Commands) -> None:
     )
     number_flag(command, "--jobs", whole(1), 1, "of a suite, sets at a time, on one thread each")
     drop_flag(command)
-    number_flag(command, "--rows", whole(2), 10_000, "of the table at most, drawn at random")
+    column_flags(command)
+    command.add_argument(
+        "--rows",
+        type=whole(2),
+        metavar="INT",
+        help=f"of DATA and of FILE at most, drawn at random (default: {COMPARED_ROWS:,})",
+    )
     number_flag(command, "--seeds", whole(1), 1, "how many seeds, from 0 on")
     folder_flag(command, "runs/compare")
     json_flag(command)
@@ -105,8 +125,10 @@ def _refuse_mixtures(arguments: Namespace) -> None:
         for flag, value in (("DATA", arguments.data), ("--faults", arguments.faults)):
             if value is not None:
                 raise ValueError(f"--suite {arguments.suite} is compared without {flag} {value}")
-        if arguments.drop:
-            raise ValueError(f"--drop {arguments.drop[0]} is for DATA: a suite has no names")
+        for flag in ("drop", "categorical", "numeric", "id", "rows"):
+            if value := getattr(arguments, flag):
+                said = value[0] if isinstance(value, list) else value
+                raise ValueError(f"--{flag} {said} is for DATA: a suite is taken as it is")
         if not arguments.suite.is_dir():
             raise ValueError(f"--suite {arguments.suite} is no folder")
     elif arguments.faults is not None and arguments.data is None:
@@ -158,23 +180,45 @@ def _on_problems(arguments: Namespace) -> "tuple[int, Iterator[Judgement]]":
 
 def _problems(arguments: Namespace) -> Any:
     """Those of the user's table if there is one; a list for every seed."""
-    from ..data.readers import open_source, some_rows
+    import numpy as np
+
+    from ..data.encoding import Hints
+    from ..data.readers import is_table, open_source, some_rows
     from ..evaluation.anomaly_problems import own_faults, standard_problems, user_problem
     from .user_data import check_columns
 
     if arguments.data is None:
         return standard_problems
-    source = open_source(arguments.data, drop=arguments.drop)
+    named = is_table(arguments.data)
+    columns = arguments.categorical, arguments.numeric, arguments.id
+    if any(columns) and not named:
+        raise ValueError(f"{arguments.data} has no named columns; CSV and Parquet files have")
+    hints = Hints(*map(tuple, columns)) if named else None
+    source = open_source(arguments.data, drop=arguments.drop, wish=hints)
     if len(source.event_shape) > 1:
         raise ValueError(f"{arguments.data} holds images; compare takes a table")
-    X = some_rows(source, arguments.rows, 0)
+    rows = arguments.rows or COMPARED_ROWS
+    X = some_rows(source, rows, 0)
     check_columns(source, X)
     if arguments.faults is None:
-        return partial(user_problem, X)
-    faults = open_source(arguments.faults, columns=source.columns)
+        return partial(user_problem, without_gaps(X))
+    used = source.columns if source.encoding is None else source.encoding.used
+    faults = open_source(arguments.faults, columns=used, wish=source.encoding)
     if faults.event_shape != source.event_shape:
         raise ValueError(
             f"{arguments.faults} has {faults.event_shape[0]} columns, and {arguments.data} "
             f"{source.event_shape[0]}"
         )
-    return partial(own_faults, X, some_rows(faults, arguments.rows, 0))
+    known = some_rows(faults, rows, 0)
+    both = without_gaps(np.concatenate([X, known]), len(X))
+    return partial(own_faults, both[: len(X)], both[len(X) :])
+
+
+def without_gaps(X: "NDArray[Any]", by: int | None = None) -> "NDArray[Any]":
+    """Rows filled from those most alike among the first ``by``: alike for all detectors."""
+    import torch
+
+    from ..energies.gaps import filled_table
+
+    x = torch.from_numpy(X.astype("float64"))
+    return filled_table(x, by or len(x)).numpy()

@@ -199,7 +199,7 @@ def _learned(arguments: Namespace) -> "tuple[EnergyDetector, int, int]":
 
     from ..data.readers import FolderRules, open_source, some_rows
     from ..detector.energy_detector import EnergyDetector
-    from .user_data import check_columns, tell_skipped
+    from .user_data import check_columns, tell_repeated, tell_skipped
 
     detector = EnergyDetector(
         arguments.recipe,
@@ -221,6 +221,7 @@ def _learned(arguments: Namespace) -> "tuple[EnergyDetector, int, int]":
     skipped = tell_skipped(source)
     enough(len(X), str(source.path))
     check_columns(source, X)
+    tell_repeated(source, X)
     training = training_folder(arguments.out)
     try:
         detector.fit(

@@ -70,6 +70,18 @@ def check_columns(source: Source, X: NDArray[Any]) -> None:
         )
 
 
+def tell_repeated(source: Source, X: NDArray[Any]) -> None:
+    """Whether rows of a table are there more than once, and what is done with them."""
+    if X.ndim != 2:
+        return
+    different = np.unique(np.where(np.isnan(X), np.inf, X), axis=0)  # gaps are equal, too
+    if more := len(X) - len(different):
+        warn(
+            f"{source.path}: {more:,} of {len(X):,} rows are there before; rows that are equal are "
+            "never on both sides, learned from and calibrated by"
+        )
+
+
 def _column(source: Source, k: int) -> tuple[str, str]:
     """What it is called, and how to do without it."""
     if source.columns is None:

@@ -35,7 +35,7 @@ def parts_of(energy: nn.Module) -> dict[str, Any]:
         return network if network == OWN_ENERGY else {"kind": "TiltedEnergy", "network": network}
     if type(energy) is NeighbourEnergy:
         views = [_view_parts(view) for view in energy.views]
-        return {"kind": "NeighbourEnergy", "views": views, "fills": energy.fills}
+        return {"kind": "NeighbourEnergy", "views": views}
     kind = type(energy).__name__
     if NETWORKS.get(kind) is type(energy):
         return {"kind": kind, "settings": energy.settings}
@@ -92,7 +92,7 @@ def _over_neighbours(
             raise ValueError(f"view {k} has {len(tails.knots)} tails, not {READINGS}")
         at_least(1, neighbours=view["neighbours"])
         found.append(View(units, centres, scale, tails, view["neighbours"]))
-    return NeighbourEnergy(found, bool(parts["fills"]))
+    return NeighbourEnergy(found)
 
 
 def _curves(prefix: str, tensors: dict[str, Tensor]) -> PiecewiseLinear:

@@ -10,7 +10,6 @@ the other part would make a row look more usual than new ones will.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -97,7 +96,7 @@ def fitted(
     refused before the work.
     """
     if points.dim() == 2 and bool(points.isnan().any()):
-        plan = plan._replace(recipe=_with_gaps(plan, points))
+        _refuse_gaps(plan, points)
     if plan.contamination:
         points = points[_trimmed(plan, points)]
     by_folds = calibration == "folds"
@@ -128,12 +127,10 @@ def _trimmed(plan: Plan, points: Tensor) -> Tensor:
     return scores.argsort(descending=True, stable=True)[:kept].sort().values
 
 
-def _with_gaps(plan: Plan, points: Tensor) -> Recipe:
-    """The recipe, for folds too in which by chance there is no gap."""
+def _refuse_gaps(plan: Plan, points: Tensor) -> None:
     recipe = units_and_recipe(plan.recipe, points, plan.max_updates)[1]
     if not isinstance(recipe.energy, NeighbourRule):
         raise ValueError(f"recipe {recipe.name} takes no gaps: fill them, or take recipe tables")
-    return replace(recipe, energy=replace(recipe.energy, fills=True))
 
 
 def log_z_of(energy: nn.Module, seed: int) -> tuple[float, float] | None:

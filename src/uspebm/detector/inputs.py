@@ -75,7 +75,7 @@ class InputMixin:
             table = check_array(
                 encoding.encode(cells), ensure_min_samples=needed, ensure_all_finite="allow-nan"
             )
-            self._refuse_gaps(table, reset)
+            self._refuse_gaps(table, reset, encoding.columns_of)
             self._set_event((table.shape[1],), of_bytes=False)
             self.set_encoding(encoding)
             return points(table)
@@ -102,20 +102,24 @@ class InputMixin:
             self.feature_names_in_ = np.array([c.name for c in encoding.columns], dtype=object)
             self.n_features_in_ = len(encoding.columns)
 
-    def _refuse_gaps(self, table: NDArray[np.float64], reset: bool) -> None:
-        """Where they cannot be filled: of a row nothing but gaps, or a model that knows none."""
+    def _refuse_gaps(self, table: NDArray[np.float64], reset: bool, names: Any = None) -> None:
+        """Where they cannot be filled: of a row nothing but gaps, or a model that knows none.
+
+        ``names`` of the columns that numbers come from, where they are not the user's.
+        """
         gaps = np.isnan(table)
         if not gaps.any():
             return
         if reset and gaps.all(1).any():
             raise ValueError(f"row {int(gaps.all(1).argmax()) + 1} of X has no value at all")
         if reset and gaps.all(0).any():
-            raise ValueError(f"column {int(gaps.all(0).argmax()) + 1} of X has no value at all")
+            k = int(gaps.all(0).argmax())
+            names = getattr(self, "feature_names_in_", range(1, k + 2)) if names is None else names
+            raise ValueError(f"column {names[k]!r} of X has no value at all: leave it out")
         if not self._takes_gaps(reset):
             raise ValueError(
                 f"X contains NaN in {int(gaps.any(1).sum())} rows, and this detector takes no "
-                "gaps: its recipe cannot, or the data it was fitted to had none; fill them, leave "
-                "such rows out, or fit recipe 'tables' to data with gaps"
+                "gaps: fill them, leave such rows out, or fit recipe 'tables'"
             )
 
     def _takes_gaps(self, reset: bool) -> bool:

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import torch
 from sklearn.utils.validation import check_is_fitted
@@ -53,6 +54,13 @@ def to_onnx(detector: EnergyDetector, path: Path | str) -> None:
     """
     path = Path(path)
     check_onnx(path)
+    model = onnx_model(detector)
+    with whole_file(path) as file:
+        file.write(model.SerializeToString())
+
+
+def onnx_model(detector: EnergyDetector) -> Any:
+    """The same, not yet written."""
     check_is_fitted(detector)
     calibration = torch.from_numpy(detector.calibration_scores_)
     deployed = Deployed(detector.scorer_, calibration, detector.of_bytes_).eval()
@@ -86,8 +94,7 @@ def to_onnx(detector: EnergyDetector, path: Path | str) -> None:
         if value is not None:
             entry = model.metadata_props.add()
             entry.key, entry.value = f"uspebm.{key}", json.dumps(value, ensure_ascii=False)
-    with whole_file(path) as file:
-        file.write(model.SerializeToString())
+    return model
 
 
 def check_onnx(path: Path) -> None:

@@ -14,6 +14,7 @@ References:
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -110,22 +111,24 @@ class NeighbourEnergy(nn.Module):
     It is a score that orders rows: nothing is normalised, there is no Z. The p's are no guarantee
     either: that is what held-back rows are for.
 
+    NaN stands for a gap, and is filled from the centres that are most alike (:mod:`.gaps`), as it
+    was in the data.
+
     Arguments:
         views: Units, centres in them, and what is usual.
-        fills: Whether NaN stands for a gap, to be filled from the centres that are most alike
-            (:mod:`.gaps`), as it was in the data; otherwise it is no row.
     """
 
     takes = torch.float64
+    fills = True
+    """Gaps, that is; other energies know none."""
     at_once = 4096
     """Points that are best scored together."""
 
-    def __init__(self, views: list[View], fills: bool = False) -> None:
+    def __init__(self, views: list[View]) -> None:
         super().__init__()
         if not views:
             raise ValueError("an energy over neighbours needs a view")
         self.views = nn.ModuleList(views)
-        self.fills = fills
 
     @property
     def rows(self) -> int:
@@ -148,16 +151,24 @@ class NeighbourEnergy(nn.Module):
         ]
         return max(found, key=lambda pair: pair[1].factor.dim())
 
-    def _without_gaps(self, x: Tensor) -> Tensor:
+    def without_gaps(self, x: Tensor) -> Tensor:
+        """Rows with what is missing filled in, in the user's own units."""
         view, units = self._plain_view()
-        z = _single(units(x))
-        full = units.inverse(filled(z, view.centres).double())
-        return torch.where(x.isnan(), full, x)
+        return _filled_by(x, view.centres, units)
 
     def forward(self, x: Tensor) -> Tensor:
-        if self.fills and (torch.compiler.is_exporting() or bool(x.isnan().any())):
-            x = self._without_gaps(x)
+        if torch.compiler.is_exporting():
+            view, units = self._plain_view()
+            fill = partial(_filled_by, centres=view.centres, units=units)
+            x = torch.cond(x.isnan().any(), fill, Tensor.clone, (x,))
+        elif x.isnan().any():
+            x = self.without_gaps(x)
         return _combined(torch.cat([view(x) for view in self.views], 1))
+
+
+def _filled_by(x: Tensor, centres: Tensor, units: Scaling) -> Tensor:
+    full = units.inverse(filled(_single(units(x)), centres).double())
+    return torch.where(x.isnan(), full, x)
 
 
 def _combined(tails: Tensor) -> Tensor:
@@ -182,12 +193,10 @@ class NeighbourRule:
     Arguments:
         centres: Rows that are kept, at most; of very many columns, or rows, fewer.
         neighbours: Of those, how many nearest count.
-        fills: Whether NaN in rows stands for gaps; it does where the rows at hand have any.
     """
 
     centres: int = 5000
     neighbours: int = 5
-    fills: bool = False
 
     def __post_init__(self) -> None:
         at_least(2, centres=self.centres)
@@ -203,10 +212,8 @@ class NeighbourRule:
         most = min(self.centres, max(2, MOST_IN_VIEW // points.shape[1]))
         if len(order) > MANY_ROWS:
             most = min(most, CENTRES_OF_MANY)
-        fills = self.fills or bool(points.isnan().any())
         points = filled_table(points, most)
-        views = [self._view(u, points[:most]) for u in units_of(points)]
-        return NeighbourEnergy(views, fills)
+        return NeighbourEnergy([self._view(u, points[:most]) for u in units_of(points)])
 
     def _view(self, units: nn.Module, rows: Tensor) -> View:
         centres = _single(units(rows))

@@ -69,7 +69,8 @@ def whole_folder(path: Path) -> Iterator[Path]:
         with naming_errors(path, filling):
             yield filling
             for file in filling.iterdir():
-                _sync(file)
+                if file.is_file():  # a folder in it came there whole
+                    _sync(file)
             _sync_folder(filling)
             _put(filling, place)
         _sync_folder(place.parent)
