@@ -2,6 +2,7 @@
 
 import copy
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,9 @@ import pytest
 from torch import Tensor
 
 from tests.detector.common import NEW, Values, X, fitted, reference_only, small, with_centres
-from uspebm.detector import energy_detector, fitting
+from uspebm import EnergyDetector, load, save_model
+from uspebm.detector import decisions, fitting
+from uspebm.detector.onnx_export import to_onnx
 from uspebm.detector.scorer import Scorer
 from uspebm.evaluation import calibration
 from uspebm.recipes import Run, train
@@ -65,7 +68,7 @@ def test_training_on_calibration_points_breaks_the_law(monkeypatch: pytest.Monke
         return scorer.in_parts(scorer.scaling.inverse(trained_on[-1][: len(x)]))
 
     monkeypatch.setattr(fitting, "train", spied)
-    monkeypatch.setattr(energy_detector, "calibration_scores", leaky)
+    monkeypatch.setattr(decisions, "calibration_scores", leaky)
     shares = false_alarms(50, RATES)
     for k, rate in enumerate(RATES):
         with pytest.raises(AssertionError):
@@ -136,3 +139,59 @@ def test_equal_points_are_not_told_apart_by_rounding(monkeypatch: pytest.MonkeyP
     without_allowance = np.sort(exact(found._points(known, reset=False)))
     monkeypatch.setattr(found, "calibration_scores_", without_allowance)
     assert (found.predict(new, false_alarm_rate=0.05) == -1).any()
+
+
+def test_a_rate_with_confidence() -> None:
+    found = reference_only(calibration=0.5).fit(X)
+    limit = calibration.threshold(found.calibration_scores_, 0.1, 0.95)
+    called = found.predict(NEW, 0.1, confidence=0.95) == -1
+    assert np.array_equal(called, found.score_samples(NEW) < limit)
+    assert limit < calibration.threshold(found.calibration_scores_, 0.1)
+    with pytest.raises(ValueError, match="needs at least 299 calibration points"):
+        found.predict(NEW, 0.01, confidence=0.95)
+
+
+def test_other_points_calibrate_a_copy() -> None:
+    found, draws = fitted(), np.random.default_rng(5)
+    other = draws.normal(size=(400, X.shape[1]))
+    again = found.recalibrated(other)
+    assert len(again.calibration_scores_) == 400
+    assert len(found.calibration_scores_) != 400
+    assert np.array_equal(again.score_samples(NEW), found.score_samples(NEW))
+    assert again.offset_ == calibration.threshold(again.calibration_scores_, 0.05)
+
+
+def test_weights_for_a_known_shift(tmp_path: Path) -> None:
+    """New points are drawn with x₀ shifted by one: weighted, alarms are at the rate."""
+    draws = np.random.default_rng(0)
+    found = EnergyDetector(random_state=0).fit(draws.normal(size=(300, 2)))
+    shares: dict[bool, list[float]] = {False: [], True: []}
+    for _ in range(30):
+        other, new = (
+            draws.normal(size=(1000, 2)),
+            draws.normal(size=(300, 2)) + np.array([1.0, 0.0]),
+        )
+        known = found.recalibrated(other, np.exp(other[:, 0] - 0.5))
+        w = np.exp(new[:, 0] - 0.5)
+        called = known.predict(new, 0.1, weights=w) == -1
+        assert np.array_equal(called, known.p_values(new, w) <= 0.1)
+        shares[True].append(called.mean())
+        shares[False].append((found.recalibrated(other).predict(new, 0.1) == -1).mean())
+    error = np.std(shares[True]) / math.sqrt(30)
+    assert np.mean(shares[True]) < 0.1 + 3 * error
+    assert np.mean(shares[False]) > 0.15  # the mutant
+    save_model(known, tmp_path / "m")
+    again = load(tmp_path / "m")
+    assert np.array_equal(again.p_values(new, w), known.p_values(new, w))
+    assert again.offset_ == known.offset_
+    with pytest.raises(ValueError, match="which the exported model does not take"):
+        to_onnx(known, tmp_path / "m.onnx")
+    with pytest.raises(ValueError, match="give those of X, too"):
+        known.p_values(new)
+    with pytest.raises(ValueError, match="no Beta law"):
+        known.predict(new, 0.1, confidence=0.9, weights=w)
+    for refused in (found.predict, found.p_values):
+        with pytest.raises(ValueError, match="see recalibrated"):
+            refused(new, weights=w)
+    with pytest.raises(ValueError, match="one number for each of 1000 points"):
+        found.recalibrated(other, w)

@@ -15,7 +15,6 @@ from torch import nn
 from ..energies.features import FeatureEnergy
 from ..energies.kernel import TiltedEnergy
 from ..energies.scaling import Scaling, as_is
-from ..evaluation import calibration as conformal
 from ..evaluation.metrics import Interval, intervals
 from ..recipes import Recipe
 from ..recipes.held_out import Curve
@@ -23,17 +22,16 @@ from ..recipes.named import RECIPE_NAMES, RecipeName
 from ..support.checks import at_least, one_of
 from ..support.randomness import generator
 from .choice import OWN
+from .decisions import DecisionMixin, plain_number
 from .fitting import KnownScores, Plan, fitted, log_z_of
-from .inputs import InputMixin
-from .scorer import Scorer, calibration_scores
+from .scorer import Scorer
 from .verdict import verdict_on, verdict_on_images
 from .worth import Worth
 
 Values = NDArray[np.float64]
-USUAL_RATE = 0.05
 
 
-class EnergyDetector(InputMixin, OutlierMixin, BaseEstimator):  # type: ignore[misc]
+class EnergyDetector(DecisionMixin, OutlierMixin, BaseEstimator):  # type: ignore[misc]
     r"""Learns an energy; calls outliers what has more of it than the data do.
 
     What is learned is a recipe's. Tables get a kernel density and what a network adds to it,
@@ -64,6 +62,7 @@ class EnergyDetector(InputMixin, OutlierMixin, BaseEstimator):  # type: ignore[m
         seed_: What it ran with.
         offset_: The score below which points are called outliers.
         calibration_scores_: In ascending order, lowered by what rounding may do to a score.
+        calibration_weights_: Of those, under a known shift (:meth:`recalibrated`); None: all equal.
         folded_: Whether those are of all points, each by an energy made without its fold.
         curve_: Held-out log-likelihood over the updates, in scaled units, where there is one.
         worth_: What the network of an image model finds, beside pixels; None where nobody looked.
@@ -89,6 +88,7 @@ class EnergyDetector(InputMixin, OutlierMixin, BaseEstimator):  # type: ignore[m
     seed_: int | None
     offset_: float
     calibration_scores_: Values
+    calibration_weights_: Values | None
     folded_: bool
     curve_: Curve
     worth_: Worth | None
@@ -197,47 +197,13 @@ class EnergyDetector(InputMixin, OutlierMixin, BaseEstimator):  # type: ignore[m
         normaliser = 0.0 if log_z is None else log_z[0] - units.log_det
         detector.scorer_ = Scorer(units, copy.deepcopy(energy), normaliser).eval()
         detector.log_z_error_ = None if log_z is None else log_z[1]
-        if isinstance(held_out, KnownScores):
-            scores, detector.folded_ = held_out.scores, held_out.folded
-        else:
-            scores = conformal.loosened(calibration_scores(detector.scorer_, x).numpy())
-            detector.folded_ = False
-        detector.calibration_scores_ = scores
-        detector.offset_ = conformal.threshold(scores, detector._rate(len(scores)))
+        if not isinstance(held_out, KnownScores):
+            held_out = detector._known(x)
+        detector._set_calibration(held_out)
         detector.recipe_ = detector.recipe if isinstance(detector.recipe, Recipe) else None
         detector.seed_ = detector.random_state if isinstance(detector.random_state, int) else None
         detector.curve_, detector.dropped_columns_, detector.worth_ = [], (), None
         return detector
-
-    def score_samples(self, X: ArrayLike) -> Values:
-        """Scores: higher for points like the data, minus infinity where the energy is no number.
-
-        Normalised log-densities in the data's own units where log Z is known (``log_z_error_`` says
-        how well), otherwise minus the energy.
-        """
-        check_is_fitted(self)
-        return np.asarray(self.scorer_.in_parts(self._points(X, reset=False)).numpy())
-
-    def decision_function(self, X: ArrayLike) -> Values:
-        """Scores above the threshold: negative for outliers."""
-        return self.score_samples(X) - self.offset_
-
-    def predict(self, X: ArrayLike, false_alarm_rate: float | None = None) -> NDArray[np.int64]:
-        """1 for points like the data, −1 for outliers, at the rate given here or to begin with."""
-        scores = self.score_samples(X)
-        offset = self.offset_
-        if false_alarm_rate is not None:
-            offset = conformal.threshold(self.calibration_scores_, false_alarm_rate)
-        return np.where(scores >= offset, 1, -1)
-
-    def p_values(self, X: ArrayLike) -> Values:
-        """Conformal p-values: of points drawn like the data, at most a share p has p or less."""
-        scores = self.score_samples(X)
-        return conformal.p_values(self.calibration_scores_, scores)
-
-    def discoveries(self, X: ArrayLike, false_discovery_rate: float = 0.1) -> NDArray[np.bool_]:
-        """Which of ``X`` to call outliers; on average, at most this share of the calls is wrong."""
-        return conformal.benjamini_hochberg(self.p_values(X), false_discovery_rate)
 
     def score(self, X: ArrayLike, y: object = None) -> float:
         """Mean score of ``X``: models of the same data compare by it where it is a log-density."""
@@ -273,28 +239,15 @@ class EnergyDetector(InputMixin, OutlierMixin, BaseEstimator):  # type: ignore[m
             return int(state)
         return int(check_random_state(state).randint(2**31))
 
-    def _rate(self, points: int) -> float:
-        rate = _plain_number(self.false_alarm_rate)
-        if rate == "auto":
-            return max(USUAL_RATE, 1 / (points + 1))
-        if not isinstance(rate, int | float):
-            raise ValueError(f'false_alarm_rate={rate!r} must be "auto" or a number')
-        return rate
-
     def _check_settings(self) -> None:
         if not isinstance(self.recipe, Recipe) and self.recipe not in (*RECIPE_NAMES, OWN):
             raise ValueError(
                 f"recipe={self.recipe!r} must be a Recipe, or one of {', '.join(RECIPE_NAMES)}"
             )
         if self.max_updates is not None:
-            at_least(0, max_updates=_plain_number(self.max_updates))
-        share = _plain_number(self.calibration)
+            at_least(0, max_updates=plain_number(self.max_updates))
+        share = plain_number(self.calibration)
         if isinstance(share, str):
             one_of(("auto", "folds"), calibration=share)
         elif not 0 < share < 1:
             raise ValueError(f"calibration={share} must lie between 0 and 1")
-
-
-def _plain_number(value: Any) -> Any:
-    """A number of numpy's, as grids of settings hold, as one of Python's."""
-    return value.item() if isinstance(value, np.generic) else value

@@ -59,6 +59,29 @@ class KnownScores(NamedTuple):
     event_shape: tuple[int, ...]
     folded: bool = False
     """Whether each is by an energy made without the point's fold."""
+    weights: NDArray[np.float64] | None = None
+    """How much each counts; None: all alike."""
+
+    def tensors(self) -> dict[str, Tensor]:
+        """For a file."""
+        found = {"calibration_scores": torch.from_numpy(self.scores)}
+        if self.weights is not None:
+            found["calibration_weights"] = torch.from_numpy(self.weights)
+        return found
+
+    @classmethod
+    def from_tensors(
+        cls, tensors: dict[str, Tensor], event_shape: tuple[int, ...], folded: bool
+    ) -> "KnownScores":
+        """From a file's, checked; they are taken out of ``tensors``."""
+        scores = tensors.pop("calibration_scores").numpy()
+        if scores.ndim != 1 or scores.dtype != np.float64 or not np.isfinite(scores).all():
+            raise ValueError("the calibration scores are no finite numbers")
+        found = tensors.pop("calibration_weights", None)
+        weights = None if found is None else found.numpy()
+        if weights is not None and (weights.dtype != np.float64 or weights.shape != scores.shape):
+            raise ValueError("the calibration weights are no numbers, one for each score")
+        return cls(scores, event_shape, folded, weights)
 
 
 class LearnedEnergy(NamedTuple):

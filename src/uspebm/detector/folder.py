@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 import safetensors.torch
-import torch
 from sklearn.exceptions import NotFittedError
 from torch import Tensor, nn
 
@@ -61,7 +60,7 @@ def save_model(
         raise NotFittedError("this detector is not fitted yet: call fit, then save it")
     check_place(folder)
     tensors = {name: t.contiguous() for name, t in detector.scorer_.state_dict().items()}
-    tensors["calibration_scores"] = torch.from_numpy(detector.calibration_scores_)
+    tensors |= detector.calibrated_by().tensors()
     weights = safetensors.torch.save(tensors)
     about = _about(detector) | {"title": title, "data": data}
     about["sha256"] = _checksum(about, weights)
@@ -238,12 +237,10 @@ def _rebuilt(
         raise ValueError(
             f"scaling.factor of shape {tuple(units.factor.shape)} is no unit of {event}"
         )
-    scores = tensors.pop("calibration_scores").numpy()
-    if scores.ndim != 1 or scores.dtype != np.float64 or not np.isfinite(scores).all():
-        raise ValueError("the calibration scores are no finite numbers")
+    known = KnownScores.from_tensors(tensors, event, bool(about.get("folded", False)))
     detector = EnergyDetector.from_energy(
         energy_from(about["energy"], event, tensors) if energy is None else energy,
-        KnownScores(scores, event, bool(about.get("folded", False))),
+        known,
         scaling=units,
         of_bytes=bool(about["of_bytes"]),
         recipe=_recipe(about["recipe"]),
