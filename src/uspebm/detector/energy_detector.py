@@ -24,6 +24,8 @@ from ..support.randomness import generator
 from .choice import OWN
 from .decisions import DecisionMixin, plain_number
 from .fitting import KnownScores, Plan, fitted, log_z_of
+from .heat import heat_maps
+from .reasons import Reasons, reasons
 from .scorer import Scorer
 from .verdict import verdict_on, verdict_on_images
 from .worth import Worth
@@ -225,6 +227,18 @@ class EnergyDetector(DecisionMixin, OutlierMixin, BaseEstimator):  # type: ignor
     def evaluate(self, inside: ArrayLike, outside: ArrayLike) -> dict[str, Interval]:
         """How well scores tell the two apart: FPR95, AUROC and both AUPRs, with intervals."""
         return intervals(self.score_samples(inside), self.score_samples(outside))
+
+    def explain(self, X: ArrayLike) -> Reasons | Values:
+        """Why points have the scores they have.
+
+        Of tables: for each column what the score would gain if it were as expected given the rest
+        (:mod:`.reasons`). Of images: heat ``(N, height, width)``, what the score gains where a part
+        is painted over (:mod:`.heat`).
+        """
+        x = self._points(X, reset=False)
+        if len(self.event_shape_) == 1:
+            return reasons(self.scorer_, x, self.columns())
+        return np.asarray(heat_maps(self.scorer_, x).numpy())
 
     def verdict(self) -> str:
         """One sentence: which recipe ran, what was kept of it, and what it was worth."""

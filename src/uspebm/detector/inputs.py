@@ -9,7 +9,7 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 from torch import Tensor
 
-from ..data.encoding import Encoding, cells_of_frame, is_mixed_frame, learn_encoding
+from ..data.encoding import EncodedColumn, Encoding, cells_of_frame, is_mixed_frame, learn_encoding
 from ..data.points import as_bytes, as_floats, described, points
 from .scorer import Scorer
 
@@ -101,6 +101,14 @@ class InputMixin:
         if encoding is not None:
             self.feature_names_in_ = np.array([c.name for c in encoding.columns], dtype=object)
             self.n_features_in_ = len(encoding.columns)
+
+    def columns(self) -> Encoding:
+        """What the user's columns are, and which numbers are theirs; numbered where unnamed."""
+        if self.encoding_ is not None:
+            return self.encoding_
+        numbered = [f"column {k + 1}" for k in range(self.event_shape_[0])]
+        names = getattr(self, "feature_names_in_", numbered)
+        return Encoding(tuple(EncodedColumn(str(name), "number") for name in names))
 
     def _refuse_gaps(self, table: NDArray[np.float64], reset: bool, names: Any = None) -> None:
         """Where they cannot be filled: of a row nothing but gaps, or a model that knows none.
