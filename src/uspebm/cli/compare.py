@@ -201,7 +201,7 @@ def _problems(arguments: Namespace) -> Any:
     X = some_rows(source, rows, 0)
     check_columns(source, X)
     if arguments.faults is None:
-        return partial(user_problem, without_gaps(X))
+        return partial(user_problem, _without_gaps(X))
     used = source.columns if source.encoding is None else source.encoding.used
     faults = open_source(arguments.faults, columns=used, wish=source.encoding)
     if faults.event_shape != source.event_shape:
@@ -210,11 +210,11 @@ def _problems(arguments: Namespace) -> Any:
             f"{source.event_shape[0]}"
         )
     known = some_rows(faults, rows, 0)
-    both = without_gaps(np.concatenate([X, known]), len(X))
+    both = _without_gaps(np.concatenate([X, known]), len(X))
     return partial(own_faults, both[: len(X)], both[len(X) :])
 
 
-def without_gaps(X: "NDArray[Any]", by: int | None = None) -> "NDArray[Any]":
+def _without_gaps(X: "NDArray[Any]", by: int | None = None) -> "NDArray[Any]":
     """Rows filled from those most alike among the first ``by``: alike for all detectors."""
     import torch
 

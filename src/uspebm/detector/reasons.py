@@ -72,7 +72,7 @@ def reasons(scorer: Scorer, x: Tensor, columns: Encoding) -> Reasons:
     expect = Expectations(held_rows(scorer), used)
     gains, values, expectations = [], [], []
     for part in x.split(max(1, NUMBERS_HELD // (x.shape[1] * len(used)))):
-        expected = expect(part, _filled(scorer, part))
+        expected = expect(part, without_gaps(scorer, part))
         gains.append(_gains(scorer, part, expected, [g for _, g in used]))
         pairs = list(zip(used, expected.unbind(1), strict=True))
         values.append(_table([_said(c, part[:, g]) for (c, g), _ in pairs]))
@@ -130,7 +130,8 @@ def _without(z: Tensor, g: slice) -> Tensor:
     return torch.cat([z[:, : g.start], z[:, g.stop :], torch.zeros(len(z), 1)], 1)
 
 
-def _filled(scorer: Scorer, x: Tensor) -> Tensor:
+def without_gaps(scorer: Scorer, x: Tensor) -> Tensor:
+    """Rows as the model sees them, in the user's own units."""
     energy = scorer.energy
     if not x.isnan().any() or not isinstance(energy, NeighbourEnergy):
         return x

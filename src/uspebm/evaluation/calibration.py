@@ -62,7 +62,12 @@ def loosened(scores: Reals) -> Reals:
     >>> loosened(np.array([200.0, 0.5])).tolist()
     [0.49999, 199.998]
     """
-    return np.sort(scores - SCORE_ROUNDING * np.maximum(1.0, np.abs(scores)))
+    return np.sort(lowered(scores))
+
+
+def lowered(scores: Reals) -> Reals:
+    """The same in their order: what calibration scores are to be compared with as equals."""
+    return np.asarray(scores - SCORE_ROUNDING * np.maximum(1.0, np.abs(scores)), np.float64)
 
 
 def threshold(

@@ -1,0 +1,194 @@
+"""Whether new data still look like those that a detector was fitted to.
+
+Streams: the score, and of a table each number of a row (none of dates, which rise by themselves),
+against what the model holds of its data. Every stream has a test martingale
+(:mod:`uspebm.evaluation.martingale`); the capital of the monitor is their mean, and an alarm is
+raised where it reaches 1 / rate. Of data that are exchangeable with those it was fitted to, at most
+that share of all streams ever raises one, however long they are. It is about the order of rows,
+too: rows that come sorted are not exchangeable, and will be noticed.
+
+Scores are those of the detector where it was calibrated by points kept for nothing else. Scores by
+folds are not quite exchangeable with new ones; then a second energy is made of four fifths of the
+rows that the model holds, and watched beside the others. (Images by folds, few as they are, are
+watched by their folds' scores: for them the rate is not proven.)
+"""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import ks_2samp
+from sklearn.utils.validation import check_is_fitted
+
+from ..energies.neighbour import NeighbourRule
+from ..energies.scaling import as_is
+from ..evaluation.calibration import Reals, lowered
+from ..evaluation.martingale import Order, SimpleJumper, UrnRanks, log10_mean
+from ..support.plots import COLOURS, new_figure, save_figure
+from ..support.randomness import generator
+from .energy_detector import EnergyDetector
+from .reasons import held_rows, without_gaps
+from .scorer import Scorer
+
+REMEMBERED = 2000
+"""Moments that are kept for the picture, at most."""
+KEPT = 5
+"""Of so many rows of a model by folds one is kept to compare scores with."""
+SHOWN = 3
+"""Streams in the picture beside the whole."""
+
+
+class BatchDrift(NamedTuple):
+    """A batch beside the data: by the stream that differs most."""
+
+    p_value: float
+    name: str
+
+
+class Streams:
+    """What is watched of rows: their scores, and the numbers of tables."""
+
+    def __init__(self, detector: EnergyDetector) -> None:
+        check_is_fitted(detector)
+        self._detector, self._scorer = detector, detector.scorer_
+        self._watched = np.empty(0, dtype=np.int64)
+        self.names: tuple[str, ...] = ("score",)
+        self.references: list[Reals] = [detector.calibration_scores_]
+        try:
+            rows = held_rows(detector.scorer_)
+        except ValueError:  # images, or an energy of the user's own: its scores have to do
+            return
+        if detector.folded_:
+            kept = max(1, len(rows) // KEPT)
+            made = NeighbourRule().build(rows[kept:], detector.seed_ or 0)
+            self._scorer = Scorer(as_is(detector.event_shape_), made).eval()
+            self.references = [lowered(self._scorer.in_parts(rows[:kept]).numpy())]
+        columns = detector.columns()
+        kinds = [column.kind for column in columns.columns for _ in column.names]
+        self._watched = np.flatnonzero([kind != "date" for kind in kinds])
+        self.names += tuple(columns.names[k] for k in self._watched)
+        self.references += list(rows.numpy()[:, self._watched].T)
+
+    def __call__(self, X: ArrayLike) -> Reals:
+        """Values ``(N, streams)``."""
+        x = self._detector._points(X, reset=False)
+        scores = lowered(self._scorer.in_parts(x).numpy())[:, None]
+        if not len(self._watched):
+            return np.asarray(scores)
+        full = without_gaps(self._detector.scorer_, x)
+        return np.concatenate([scores, full.numpy()[:, self._watched]], axis=1)
+
+
+class DriftMonitor:
+    """Watches a stream of rows in constant memory.
+
+    Arguments:
+        detector: A fitted one.
+        false_alarm_rate: Of streams like the data, the share that raises an alarm at any time.
+        random_state: Of the lots that order equal values.
+
+    Attributes:
+        rows: Seen so far.
+        alarm_at: The row, counted from one, at which the alarm was raised; None so far.
+        log10_capital: Of the monitor now; an alarm is at log10(1 / rate).
+        history: Of some rows, at equal steps: the row and its log10 capitals, the monitor's first.
+
+    >>> draws = np.random.default_rng(0)
+    >>> found = EnergyDetector(random_state=0).fit(draws.normal(size=(300, 2)))
+    >>> monitor = DriftMonitor(found)
+    >>> monitor.update(draws.normal(size=(500, 2))).alarm_at
+    >>> monitor.update(draws.normal(1.0, size=(500, 2))).alarm_at is None
+    False
+    """
+
+    def __init__(
+        self, detector: EnergyDetector, false_alarm_rate: float = 0.01, random_state: int = 0
+    ) -> None:
+        if not 0 < false_alarm_rate < 1:
+            raise ValueError(f"false_alarm_rate={false_alarm_rate} must lie between 0 and 1")
+        self.false_alarm_rate = false_alarm_rate
+        self._streams = Streams(detector)
+        lots = np.random.default_rng(generator(random_state, "lots").initial_seed())
+        self._ranks = [UrnRanks(known, lots) for known in self._streams.references]
+        self._jumper = SimpleJumper(len(self._ranks))
+        self.rows, self.alarm_at, self.log10_capital = 0, None, 0.0
+        self._capitals: Reals = np.zeros(len(self._ranks))
+        self.history: list[tuple[int, Reals]] = []
+        self._step = 1
+
+    alarm_at: int | None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the streams."""
+        return self._streams.names
+
+    def update(self, X: ArrayLike) -> "DriftMonitor":
+        """See more rows, in the order in which they came."""
+        values = self._streams(X)
+        p = np.stack([rank(v) for rank, v in zip(self._ranks, values.T, strict=True)], axis=1)
+        capitals = self._jumper(p)
+        whole = log10_mean(capitals)
+        reached = np.flatnonzero(whole >= self.alarm_level)
+        if self.alarm_at is None and len(reached):
+            self.alarm_at = self.rows + 1 + int(reached[0])
+        self._remember(np.concatenate([whole[:, None], capitals], axis=1))
+        self.rows += len(values)
+        if len(values):
+            self.log10_capital, self._capitals = float(whole[-1]), capitals[-1]
+        return self
+
+    @property
+    def alarm_level(self) -> float:
+        """log10 of the capital at which an alarm is raised."""
+        return float(-np.log10(self.false_alarm_rate))
+
+    def suspects(self) -> list[tuple[str, float]]:
+        """Streams and the log10 of their capitals now, the largest first."""
+        order = np.argsort(-self._capitals, kind="stable")
+        return [(self.names[k], float(self._capitals[k])) for k in order]
+
+    def _remember(self, capitals: Reals) -> None:
+        for row in range(self.rows + (-self.rows) % self._step, self.rows + len(capitals)):
+            if row % self._step == 0:
+                self.history.append((row + 1, capitals[row - self.rows]))
+            if len(self.history) >= REMEMBERED:
+                self.history, self._step = self.history[::2], 2 * self._step
+
+    def draw(self, path: Path) -> None:
+        """The capital over time, with those of the streams that grew most, as a picture."""
+        figure, (panel,) = new_figure(columns=1, size=4.0)
+        rows = [row for row, _ in self.history]
+        found = np.array([capitals for _, capitals in self.history])
+        most = 1 + np.argsort(-found[:, 1:].max(0), kind="stable")[:SHOWN]
+        for k in most:
+            panel.plot(rows, found[:, k], linewidth=0.8, alpha=0.7, label=self.names[k - 1])
+        panel.plot(rows, found[:, 0], color=COLOURS["data"], linewidth=1.6, label="all together")
+        panel.axhline(self.alarm_level, color="grey", linestyle="--", linewidth=0.8, label="alarm")
+        if self.alarm_at is not None:
+            panel.axvline(self.alarm_at, color="grey", linewidth=0.8)
+        panel.set_xlabel("rows", fontsize=8)
+        panel.set_ylabel("evidence of drift, log10", fontsize=8)
+        panel.tick_params(labelsize=7)
+        panel.legend(fontsize=7)
+        save_figure(figure, path.with_suffix(""), formats=(path.suffix[1:] or "png",))
+
+
+def batch_drift(detector: EnergyDetector, X: ArrayLike) -> BatchDrift:
+    """Whether a batch is drawn like the data: of such batches at most a share p has p or less.
+
+    Kolmogorov's and Smirnov's test of each stream, times the number of streams (Bonferroni). Rows
+    must be independent of each other; their order does not matter.
+    """
+    streams = Streams(detector)
+    values: NDArray[np.float64] = streams(X)
+    tests = zip(streams.references, values.T, strict=True)
+    p = np.array([_ks(Order(known), known, new) for known, new in tests])
+    worst = int(p.argmin())
+    return BatchDrift(min(1.0, float(p[worst]) * len(p)), streams.names[worst])
+
+
+def _ks(order: Order, known: Reals, new: Reals) -> float:
+    # Equal values stay equal, which only makes p larger.
+    return float(ks_2samp(order(known, 0.5), order(new, 0.5)).pvalue)

@@ -1,0 +1,142 @@
+r"""Whether a stream is still drawn like a reference: exact ranks, and bets against them.
+
+**Ranks.** m reference values, cut at some of their order statistics into cells of
+:math:`a_1, \dots, a_B` places, :math:`\sum a_b = m + 1`. If all values are exchangeable and differ,
+the next one lies in cell b with probability
+
+.. math:: \frac{a_b + n_b}{m + 1 + t},
+
+with :math:`n_b` of the t values before it in that cell (Pólya's urn: the cells' masses are
+Dirichlet). A uniform place within its cell makes a p-value of it; these p-values are independent
+and uniform, however many follow, and all that has to be kept are B counts. Equal values get an
+order by lot.
+
+**Bets.** Capital :math:`S_t = \prod (1 + \varepsilon_t (p_t - \tfrac12))` with
+:math:`\varepsilon \in \{-1, 0, 1\}`, where a share J of the capital changes sides before every bet
+(the *simple jumper*): it grows where p-values lean to a side, from whenever on. While the stream is
+exchangeable, S is a martingale that begins with one, and by Ville's inequality
+
+.. math:: P(\sup_t S_t \ge 1 / \alpha) \le \alpha.
+
+A mean of such capitals is one, too. What is not guaranteed: that a drift is seen, or when; and of a
+reference that is not exchangeable with the stream, anything.
+
+References:
+    Vovk, Petej, Nouretdinov, Ahlberg, Carlsson, Gammerman (2021), *Retrain or not retrain:
+    conformal test martingales for change-point detection*.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .calibration import Reals
+
+CELLS = 50
+"""That a reference is cut into, at most."""
+JUMPS = 0.01
+"""J."""
+SIDES = np.array([-1.0, 0.0, 1.0])
+SNAP = 1e-5
+"""Of the reference's spread: values that are nearer than that are the same but for rounding."""
+AT_ONCE = 1024
+"""Values ranked together."""
+
+
+class Order:
+    """The order of values among a reference's, where those that differ by rounding are equal.
+
+    >>> order = Order(np.array([1.0, 2.0]))
+    >>> order(np.array([0.0, 1.0 + 1e-9, 1.5, 2.0]), 0.5).tolist()
+    [0.0, 0.5, 1.0, 1.5]
+    """
+
+    def __init__(self, reference: Reals) -> None:
+        values = np.sort(reference)
+        if not len(values) or not np.isfinite(values).all():
+            raise ValueError("a reference must be finite numbers, one at least")
+        self._near = SNAP * float(values.std())
+        self._known = values[np.concatenate([[True], np.diff(values) > self._near])]
+
+    def __call__(self, values: Reals, lot: Reals | float) -> Reals:
+        """Keys in the order of the values; equal ones are apart by their ``lot`` in (0, 1)."""
+        after = np.searchsorted(self._known, values, side="left")
+        nearest = np.clip(after, 0, len(self._known) - 1)
+        before = np.clip(after - 1, 0, len(self._known) - 1)
+        closer = np.abs(values - self._known[before]) < np.abs(values - self._known[nearest])
+        nearest = np.where(closer, before, nearest)
+        same = np.abs(values - self._known[nearest]) <= self._near
+        # Between the lots of two neighbours, k + (0, 1) and k + 1 + (0, 1), lies k + 1.
+        return np.where(same, nearest + lot, after.astype(np.float64))
+
+
+class UrnRanks:
+    """p-values of the values of a stream, one after the other, by their rank.
+
+    Arguments:
+        reference: ``(m,)``, values that the stream's should be like.
+        draws: Decides between equal values, and places within cells.
+
+    >>> ranks = UrnRanks(np.arange(99.0), np.random.default_rng(0))
+    >>> bool((ranks(np.full(50, 200.0))[:5] > 0.98).all())
+    True
+    """
+
+    def __init__(self, reference: Reals, draws: np.random.Generator) -> None:
+        self._draws, self._order = draws, Order(reference)
+        keys, m = np.sort(self._keys(reference)), len(reference)
+        edges = np.linspace(0, m + 1, min(CELLS, m + 1) + 1).round().astype(np.int64)
+        self._cuts = keys[edges[1:-1] - 1]
+        self._counts = np.diff(edges).astype(np.float64)
+
+    def __call__(self, values: Reals) -> Reals:
+        """p-values ``(N,)`` of the next values; small for small ones."""
+        parts = [values[k : k + AT_ONCE] for k in range(0, len(values), AT_ONCE)]
+        return np.concatenate([self._ranked(part) for part in parts]) if parts else np.empty(0)
+
+    def _ranked(self, values: Reals) -> Reals:
+        cell = np.searchsorted(self._cuts, self._keys(values), side="right")
+        each = np.zeros((len(values), len(self._counts)))
+        each[np.arange(len(values)), cell] = 1.0
+        # Of every value the counts before it.
+        counts = self._counts + np.cumsum(each, 0) - each
+        upto = np.cumsum(counts, 1)
+        row = np.arange(len(values))
+        places = upto[row, cell] - counts[row, cell] * self._draws.random(len(values))
+        self._counts = self._counts + each.sum(0)
+        return np.asarray(places / upto[:, -1], np.float64)
+
+    def _keys(self, values: Reals) -> Reals:
+        return self._order(values, self._draws.random(len(values)))
+
+
+class SimpleJumper:
+    """Capitals of several streams of p-values, each begun with one."""
+
+    def __init__(self, streams: int) -> None:
+        self._log_scale = np.zeros(streams)
+        self._capital = np.full((streams, len(SIDES)), 1 / len(SIDES))
+
+    def __call__(self, p: Reals) -> Reals:
+        """log10 of the capitals ``(N, streams)`` after each of the bets on ``p``, of that shape.
+
+        Where p is NaN nothing is bet.
+        """
+        found = np.empty(p.shape)
+        lean = np.where(np.isnan(p), 0.0, p - 0.5)[:, :, None] * SIDES
+        for t, bets in enumerate(1.0 + lean):
+            capital = self._capital
+            total = capital.sum(1, keepdims=True)
+            capital = ((1 - JUMPS) * capital + JUMPS / len(SIDES) * total) * bets
+            total = capital.sum(1)
+            found[t] = self._log_scale + np.log10(total)
+            # Kept near one: a drift that goes on makes numbers that no computer holds.
+            self._log_scale = found[t]
+            self._capital = capital / total[:, None]
+        return found
+
+
+def log10_mean(logs: Reals) -> NDArray[np.float64]:
+    """log10 of the mean of capitals over the last axis, from their log10."""
+    most = logs.max(-1, keepdims=True)
+    mean = np.log10(np.power(10.0, logs - most).mean(-1))
+    return np.asarray(mean + most[..., 0], np.float64)
