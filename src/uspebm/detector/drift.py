@@ -7,10 +7,14 @@ raised where it reaches 1 / rate. Of data that are exchangeable with those it wa
 that share of all streams ever raises one, however long they are. It is about the order of rows,
 too: rows that come sorted are not exchangeable, and will be noticed.
 
-Scores are those of the detector where it was calibrated by points kept for nothing else. Scores by
-folds are not quite exchangeable with new ones; then a second energy is made of four fifths of the
-rows that the model holds, and watched beside the others. (Images by folds, few as they are, are
-watched by their folds' scores: for them the rate is not proven.)
+Scores of tables are not the detector's own: those of its calibration are not quite exchangeable
+with new ones, above all by folds. An energy over neighbours is made of four fifths of the rows that
+the model holds, and the others are its reference; it sees what no column shows by itself. Scores of
+images, and of energies that hold no rows, are the detector's.
+
+The rate is not proven for images by folds, few as they are; nor for tables with few different rows
+of which a share was kept for calibration: equal rows were kept together, and the model may hold
+none of a kind that is common.
 """
 
 from pathlib import Path
@@ -33,8 +37,8 @@ from .scorer import Scorer
 
 REMEMBERED = 2000
 """Moments that are kept for the picture, at most."""
-KEPT = 5
-"""Of so many rows of a model by folds one is kept to compare scores with."""
+COMPARED_WITH = 5
+"""Of so many rows that a model holds one is kept to compare scores with."""
 SHOWN = 3
 """Streams in the picture beside the whole."""
 
@@ -59,11 +63,10 @@ class Streams:
             rows = held_rows(detector.scorer_)
         except ValueError:  # images, or an energy of the user's own: its scores have to do
             return
-        if detector.folded_:
-            kept = max(1, len(rows) // KEPT)
-            made = NeighbourRule().build(rows[kept:], detector.seed_ or 0)
-            self._scorer = Scorer(as_is(detector.event_shape_), made).eval()
-            self.references = [lowered(self._scorer.in_parts(rows[:kept]).numpy())]
+        kept = max(1, len(rows) // COMPARED_WITH)
+        made = NeighbourRule().build(rows[kept:], detector.seed_ or 0)
+        self._scorer = Scorer(as_is(detector.event_shape_), made).eval()
+        self.references = [lowered(self._scorer.in_parts(rows[:kept]).numpy())]
         columns = detector.columns()
         kinds = [column.kind for column in columns.columns for _ in column.names]
         self._watched = np.flatnonzero([kind != "date" for kind in kinds])

@@ -1,0 +1,109 @@
+"""Drift: alarms at the stated rate, shifts that are noticed, constant memory."""
+
+import math
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from torch import Tensor, nn
+
+from tests.detector.common import Values
+from uspebm import EnergyDetector, load, save_model
+from uspebm.detector import drift
+from uspebm.detector.drift import DriftMonitor, batch_drift
+
+DRAWS = np.random.default_rng(0)
+
+
+def rows(n: int, columns: int = 10, tied: bool = False) -> Values:
+    x = DRAWS.normal(size=(n, columns))
+    return np.asarray(np.round(x) if tied else x)
+
+
+@pytest.mark.parametrize(("calibration", "tied"), [("folds", False), ("folds", True), (0.3, False)])
+def test_streams_like_the_data_seldom_raise_alarms(calibration: object, tied: bool) -> None:
+    """At 10 %, over 40 fits and streams; the batch test, too."""
+    alarms = batches = 0
+    for seed in range(40):
+        found = EnergyDetector(calibration=calibration, random_state=seed)  # type: ignore[arg-type]
+        found.fit(rows(150, 2, tied))
+        monitor = DriftMonitor(found, 0.1, seed).update(rows(400, 2, tied))
+        alarms += monitor.alarm_at is not None
+        batches += batch_drift(found, rows(100, 2, tied)).p_value <= 0.1
+    most = 40 * 0.1 + 3 * math.sqrt(40 * 0.1 * 0.9)
+    assert alarms <= most
+    assert batches <= most
+
+
+def test_a_shift_in_one_of_ten_columns_is_noticed_within_500_rows() -> None:
+    found = EnergyDetector(random_state=0).fit(rows(600))
+    noticed, named, by_batch = 0, 0, 0
+    for seed in range(20):
+        monitor = DriftMonitor(found, 0.01, seed).update(rows(300))
+        assert monitor.alarm_at is None
+        new = rows(500)
+        new[:, 3] += 0.5
+        monitor.update(new)
+        noticed += monitor.alarm_at is not None
+        named += monitor.suspects()[0][0] == "column 4"
+        batch = batch_drift(found, new)
+        by_batch += batch.p_value < 0.01 and batch.name == "column 4"
+    assert min(noticed, named, by_batch) >= 18
+
+
+def test_a_change_that_no_column_shows_is_seen_by_the_score() -> None:
+    x = rows(500, 2)
+    x[:, 1] = x[:, 0] + 0.1 * x[:, 1]
+    found = EnergyDetector(random_state=0).fit(x)
+    new = rows(500, 2)  # the same columns, and no dependence
+    monitor = DriftMonitor(found).update(new * x.std(0))
+    assert monitor.alarm_at is not None
+    assert monitor.suspects()[0][0] == "score"
+    assert batch_drift(found, new * x.std(0)).name == "score"
+
+
+def test_memory_is_constant_and_history_has_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(drift, "REMEMBERED", 50)
+    monitor = DriftMonitor(EnergyDetector(random_state=0).fit(rows(100, 2)))
+    sizes = []
+    for _ in range(8):
+        monitor.update(rows(500, 2))
+        sizes.append(sum(sys.getsizeof(v) for v in vars(monitor).values()))
+        assert len(monitor.history) <= 50
+    assert max(sizes[2:]) <= 2 * sizes[2]
+    steps = np.diff([row for row, _ in monitor.history])
+    assert monitor.rows == 4000
+    assert len(set(steps.tolist())) == 1
+    assert monitor.history[0][0] == 1
+
+
+def test_pieces_of_a_stream_and_models_from_disk(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"x": rows(300, 1)[:, 0], "kind": DRAWS.choice(["a", "b"], 300)})
+    frame["when"] = pd.date_range("2026-01-01", periods=300, freq="h")  # rises: is not watched
+    found = EnergyDetector(random_state=0).fit(frame)
+    save_model(found, tmp_path / "m")
+    new = frame.sample(200, random_state=1).assign(x=lambda f: f["x"] + 2)
+    new.iloc[::7, 0] = None
+    monitor = DriftMonitor(load(tmp_path / "m"))
+    assert set(monitor.names) == {"score", "x", "kind = a", "kind = b", "kind = other"}
+    for part in np.array_split(np.arange(200), 7):
+        monitor.update(new.iloc[part])
+    assert monitor.rows == 200
+    assert monitor.suspects()[0][0] == "x"
+    monitor.draw(tmp_path / "drift.png")
+    assert (tmp_path / "drift.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_what_holds_no_rows_is_watched_by_its_scores() -> None:
+    class Bowl(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x.square().sum(1)
+
+    found = EnergyDetector.from_energy(Bowl(), rows(200, 2))
+    assert DriftMonitor(found).names == ("score",)
+    assert DriftMonitor(found).update(rows(300, 2)).alarm_at is None
+    assert DriftMonitor(found).update(2 * rows(300, 2)).alarm_at is not None
+    with pytest.raises(ValueError, match="false_alarm_rate=0 must lie between 0 and 1"):
+        DriftMonitor(found, 0)
