@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from . import _openmp  # noqa: F401  before anything that imports torch
 
 if TYPE_CHECKING:
+    from .detector.arrow import arrow_scorer
     from .detector.energy_detector import EnergyDetector
     from .detector.folder import load, save_model
     from .detector.pipelines import load_pipeline, pipeline_to_onnx, save_pipeline
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
 __version__ = "0.2.0"
 
 _ROOMS = {
+    "detector.arrow": ("arrow_scorer",),
     "detector.energy_detector": ("EnergyDetector",),
     "detector.folder": ("load", "save_model"),
     "detector.pipelines": ("load_pipeline", "pipeline_to_onnx", "save_pipeline"),
@@ -124,6 +126,7 @@ __all__ = [
     "Samples",
     "Tempered",
     "TrainState",
+    "arrow_scorer",
     "checkpointed",
     "effective_sample_size",
     "fit",

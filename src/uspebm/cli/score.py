@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from ..data.readers import Source
 
-SCORE_COLUMNS = ("score", "p_value", "outlier")
-
 
 def add_score(commands: Commands) -> None:
     """Add the command."""
@@ -75,7 +73,7 @@ def add_score(commands: Commands) -> None:
 @answering
 def run_score(arguments: Namespace) -> None:
     """Write scores, p-values and decisions."""
-    from ..data.writers import check_sink, open_sink
+    from ..data.writers import SCORE_COLUMNS, check_sink, open_sink
     from ..detector.folder import load
     from ..evaluation.calibration import p_values, threshold
     from ..support.files import check_writable
@@ -137,6 +135,7 @@ def _beside(arguments: Namespace, source: "Source") -> "Callable[[int], dict[str
     import numpy as np
 
     from ..data.readers import ImageFolder, texts
+    from ..data.writers import SCORE_COLUMNS
 
     if isinstance(source, ImageFolder):
         if arguments.keep:

@@ -17,6 +17,7 @@ from ..data.readers import FolderRules, ImageFolder, Source, is_table, open_sour
 from ..data.readers.images import COLOUR, DEEP, GREY, ImageForm
 from ..data.readers.source import at_a_time
 from ..detector.energy_detector import EnergyDetector
+from ..detector.steady import group_size, steady_scores
 from ..support.progress import counted
 from .output import warn
 
@@ -150,7 +151,11 @@ def scores_of(
     detector: EnergyDetector, source: Source, title: str
 ) -> Generator[NDArray[np.float64], None, None]:
     """Scores, a chunk at a time; the first warning of each kind is passed on with the path."""
-    chunks = source.chunks(at_a_time(source.event_shape, ROWS_AT_A_TIME))
+    size = at_a_time(source.event_shape, ROWS_AT_A_TIME)
+    if len(source.event_shape) == 1:
+        group = group_size(detector)
+        size = max(1, size // group) * group
+    chunks = source.chunks(size)
     said: set[type[Warning]] = set()
     for chunk in counted(chunks, source.rows, title):
         with warnings.catch_warnings(record=True) as caught:
@@ -158,7 +163,9 @@ def scores_of(
             # Columns were found by name when the file was opened.
             warnings.filterwarnings("ignore", "X does not have valid feature names")
             try:
-                scores = detector.score_samples(chunk)
+                # A shard of a table has the bits of the whole; a group of images takes too long.
+                score = steady_scores if chunk.ndim == 2 else EnergyDetector.score_samples
+                scores = score(detector, chunk)
             except ValueError as error:
                 raise ValueError(f"{source.path}: {error}") from error
         for warning in caught:

@@ -17,6 +17,8 @@ from ..support.files import whole_file
 
 Columns = Mapping[str, NDArray[Any]]
 Append = Callable[[Columns], None]
+SCORE_COLUMNS = ("score", "p_value", "outlier")
+"""What is said of every row."""
 WRITING = ("writing Parquet", "tables")
 """What needs pyarrow, and the extra that has it."""
 

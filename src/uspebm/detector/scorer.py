@@ -64,11 +64,15 @@ class Scorer(nn.Module):
         """The same, for as many points as there are."""
         # Filled in place: small results kept between large temporaries would hold the memory.
         scores = torch.empty(len(x), dtype=torch.float64)
-        at_once: int = getattr(self.energy, "at_once", SCORED)
-        size = affordable(at_once, x, max(SCORED * x[:1].numel(), SCORED_NUMBERS))
+        size = self.together(x)
         for begin in range(0, len(x), size):
             scores[begin : begin + size] = self(x[begin : begin + size])
         return scores
+
+    def together(self, x: Tensor) -> int:
+        """How many points like these are scored together, at most."""
+        at_once: int = getattr(self.energy, "at_once", SCORED)
+        return affordable(at_once, x, max(SCORED * x[:1].numel(), SCORED_NUMBERS))
 
 
 def calibration_scores(scorer: Scorer, x: Tensor) -> Tensor:
