@@ -134,8 +134,13 @@ def test_a_process_reads_the_model_once(model: Path, monkeypatch: pytest.MonkeyP
     from uspebm.detector import arrow
 
     arrow._loaded.cache_clear()
-    reads = []
-    monkeypatch.setattr(arrow, "load", lambda path: reads.append(path) or load(path))
+    reads: list[str] = []
+
+    def counted(path: str) -> EnergyDetector:
+        reads.append(path)
+        return load(path)
+
+    monkeypatch.setattr(arrow, "load", counted)
     scorer = arrow_scorer(model)
     assert reads == []
     for _ in range(3):

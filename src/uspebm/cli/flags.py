@@ -167,3 +167,19 @@ def share(text: str) -> float:
     if not 0 < value < 1:
         raise argparse.ArgumentTypeError(f"{text} must lie between 0 and 1")
     return value
+
+
+def shard_of(text: str) -> tuple[int, int]:
+    """The type of shards: which, from 1 on, of how many.
+
+    >>> shard_of("2/8")
+    (2, 8)
+    """
+    number, _, shards = text.partition("/")
+    if not all(part.isascii() and part.isdigit() for part in (number, shards)) or not (
+        1 <= int(number) <= int(shards)
+    ):
+        raise argparse.ArgumentTypeError(
+            f"{text} must be a shard's number and how many there are, such as 1/8 to 8/8"
+        )
+    return int(number), int(shards)

@@ -14,6 +14,7 @@ from .flags import (
     json_flag,
     model_argument,
     new_command,
+    shard_of,
     share,
     skip_flag,
 )
@@ -65,6 +66,13 @@ def add_score(commands: Commands) -> None:
         metavar="COLUMN",
         help="a column of DATA to write beside the scores, as it is, or 'all'; repeatable",
     )
+    command.add_argument(
+        "--shard",
+        type=shard_of,
+        metavar="I/N",
+        help="of a table, score only part I (from 1 on) of N, a contiguous range of rows: outputs "
+        "of all parts, one after the other, are that of the whole, bit for bit",
+    )
     drop_flag(command)
     skip_flag(command)
     json_flag(command)
@@ -91,6 +99,8 @@ def run_score(arguments: Namespace) -> None:
     if arguments.false_alarm_rate is not None:
         limit = threshold(known, arguments.false_alarm_rate)
     source = open_for(detector, arguments.data, arguments.drop, arguments.skip_bad)
+    if arguments.shard is not None:
+        source = _part(arguments, source)
     if out.exists() and out.samefile(arguments.data):
         raise ValueError(f"--out {out} is the data: choose another file")
     beside = _beside(arguments, source)
@@ -105,10 +115,28 @@ def run_score(arguments: Namespace) -> None:
     rate = arguments.false_discovery_rate
     if arguments.json:
         counts = {"rows": rows, "skipped": skipped, "outliers": outliers}
-        print_json({"out": str(out), **counts, "threshold": limit if rate is None else None})
+        shard = {} if arguments.shard is None else {"shard": arguments.shard}
+        limits = {"threshold": limit if rate is None else None}
+        print_json({"out": str(out), **shard, **counts, **limits})
         return
     how = f"score below {limit:.6g}" if rate is None else f"are discoveries at a rate of {rate:g}"
     say(f"{outliers:,} of {rows:,} rows{files_skipped(skipped)} {how}; all scores: {out}")
+
+
+def _part(arguments: Namespace, source: "Source") -> "Source":
+    """The rows that ``--shard`` asks for."""
+    from ..data.readers import Shard
+
+    number, shards = arguments.shard
+    said = f"--shard {number}/{shards}"
+    if len(source.event_shape) != 1:
+        raise ValueError(f"{said} is for tables, and {source.path} has images: score them in parts")
+    if arguments.false_discovery_rate is not None:
+        raise ValueError(
+            f"{said}: --false-discovery-rate decides over all rows together; take the p-values of "
+            "all shards, or --false-alarm-rate"
+        )
+    return Shard(source, number, shards)
 
 
 def _decided(
@@ -134,7 +162,8 @@ def _beside(arguments: Namespace, source: "Source") -> "Callable[[int], dict[str
     """What stands beside the scores: columns of the next so many rows."""
     import numpy as np
 
-    from ..data.readers import ImageFolder, texts
+    from ..data.readers import ImageFolder, Shard, texts
+    from ..data.readers.source import READ_ROWS
     from ..data.writers import SCORE_COLUMNS
 
     if isinstance(source, ImageFolder):
@@ -159,4 +188,8 @@ def _beside(arguments: Namespace, source: "Source") -> "Callable[[int], dict[str
             del values[:rows]
         return taken
 
+    # Of a shard, those of the rows before it are read and left.
+    before = source.begin if isinstance(source, Shard) else 0
+    for begin in range(0, before, READ_ROWS):
+        take(min(READ_ROWS, before - begin))
     return take

@@ -17,9 +17,19 @@ from .cells import Wish
 from .csv_file import CSVFile
 from .image_folder import AS_THEY_ARE, FolderRules, ImageFolder
 from .parquet_file import ParquetFile
+from .shard import Shard
 from .source import Gathered, Rows, Source, at_a_time
 
-__all__ = ["FolderRules", "ImageFolder", "Source", "is_table", "open_source", "some_rows", "texts"]
+__all__ = [
+    "FolderRules",
+    "ImageFolder",
+    "Shard",
+    "Source",
+    "is_table",
+    "open_source",
+    "some_rows",
+    "texts",
+]
 
 CSV = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 PARQUET = (".parquet",)
