@@ -17,7 +17,8 @@ from tests.detector.common import NEW, X, small
 from uspebm import EnergyDetector, arrow_scorer, load, save_model
 from uspebm.cli.main import main
 from uspebm.detector.arrow import ArrowScorer
-from uspebm.detector.steady import group_size, one_thread, steady_scores
+from uspebm.detector.steady import group_size, steady_scores
+from uspebm.support.threads import computing_threads
 
 ROWS = 5000
 
@@ -106,7 +107,7 @@ def test_the_scores_are_those_of_the_command(model: Path, tmp_path: Path) -> Non
     pq.write_table(pa.Table.from_pandas(frame(ROWS)), tmp_path / "x.parquet")
     out = tmp_path / "s.parquet"
     flags = ["--keep", "id", "--out", str(out)]
-    with one_thread():
+    with computing_threads(1):
         assert main(["score", str(model), str(tmp_path / "x.parquet"), *flags]) == 0
     by_command = pq.read_table(out)
     keys = by_command["id"].cast(pa.float64()).cast(pa.int64())  # the command keeps columns as text
@@ -177,7 +178,7 @@ def test_threads_are_as_before(model: Path) -> None:
     try:
         arrow_scorer(model)(frame(3))
         assert torch.get_num_threads() == 2
-        with one_thread():
+        with computing_threads(1):
             assert torch.get_num_threads() == 1
     finally:
         torch.set_num_threads(1)

@@ -127,17 +127,12 @@ def _training_flags(command: argparse.ArgumentParser) -> None:
 @answering
 def run_fit(arguments: Namespace) -> None:
     """Learn a detector and save it."""
-    from ..detector.folder import ABOUT, check_place, save_model
+    from ..detector.folder import ABOUT, check_place
 
     check_place(arguments.out)
     refuse_inside(arguments.out, arguments.data)
     replaced = (arguments.out / ABOUT).exists()
-    detector, rows, skipped = _learned(arguments)
-    detector.dropped_columns_ = tuple(arguments.drop)
-    detector.resized_ = arguments.resize is not None
-    name = arguments.data.name
-    save_model(detector, arguments.out, title=f"Model of {name}", data=f"{rows:,} rows of {name}")
-    rmtree(training_folder(arguments.out), ignore_errors=True)
+    detector, rows, skipped = learn_and_save(arguments)
     kept = len(detector.calibration_scores_)
     assert detector.recipe_ is not None
     if arguments.json:
@@ -161,6 +156,21 @@ def run_fit(arguments: Namespace) -> None:
         f"is {arguments.out}/README.md"
         + ("; the model that was there before is replaced" if replaced else "")
     )
+
+
+def learn_and_save(arguments: Namespace) -> "tuple[EnergyDetector, int, int]":
+    """A detector, from how many rows, and how many files were skipped; its folder is written."""
+    from ..detector.folder import save_model
+    from .making import how_made
+
+    made = how_made(arguments)
+    detector, rows, skipped = _learned(arguments)
+    detector.dropped_columns_ = tuple(arguments.drop)
+    detector.resized_ = arguments.resize is not None
+    name = arguments.data.name
+    save_model(detector, arguments.out, f"Model of {name}", f"{rows:,} rows of {name}", made)
+    rmtree(training_folder(arguments.out), ignore_errors=True)
+    return detector, rows, skipped
 
 
 def _hints(arguments: Namespace) -> "Hints | None":

@@ -18,6 +18,7 @@ from .info import add_info
 from .output import warn
 from .proxies import add_proxies
 from .reproduce import add_reproduce
+from .rerun import add_rerun
 from .score import add_score
 
 COMMANDS = (
@@ -29,6 +30,7 @@ COMMANDS = (
     add_compare,
     add_demo,
     add_reproduce,
+    add_rerun,
     add_proxies,
     add_bench,
 )

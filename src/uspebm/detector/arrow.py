@@ -34,9 +34,10 @@ from ..data.readers.cells import cells_of
 from ..data.readers.columns import arrow, chosen_columns
 from ..data.writers import SCORE_COLUMNS
 from ..evaluation.calibration import p_values, threshold
+from ..support.threads import computing_threads
 from .energy_detector import EnergyDetector
 from .folder import describe, load, pretrained
-from .steady import one_thread, steady_scores
+from .steady import steady_scores
 
 BATCH = Path("the batch")
 """What messages call the data."""
@@ -128,7 +129,8 @@ class ArrowScorer:
         rows = encoding.encode(cells)
         scores = np.empty(0)
         if len(rows):
-            with one_thread():
+            # Engines start as many workers as there are cores.
+            with computing_threads(1):
                 scores = steady_scores(detector, rows)
         values = (scores, p_values(known, scores), scores < limit)
         return dict(zip(SCORE_COLUMNS, values, strict=True))

@@ -50,10 +50,12 @@ def save_model(
     folder: Path | str,
     title: str = "Energy-based model",
     data: str | None = None,
+    made: dict[str, Any] | None = None,
 ) -> None:
     """Write a fitted detector to ``folder``, whole or not at all; a model there is replaced.
 
-    ``title`` and what ``data`` it was fitted to, if that is told, are for the card.
+    ``title`` and what ``data`` it was fitted to, if that is told, are for the card; how it was
+    ``made``, in JSON's values, is for who repeats it.
     """
     folder = Path(folder)
     if not hasattr(detector, "scorer_"):
@@ -62,7 +64,7 @@ def save_model(
     tensors = {name: t.contiguous() for name, t in detector.scorer_.state_dict().items()}
     tensors |= detector.calibrated_by().tensors()
     weights = safetensors.torch.save(tensors)
-    about = _about(detector) | {"title": title, "data": data}
+    about = _about(detector) | {"title": title, "data": data, "made": made}
     about["sha256"] = _checksum(about, weights)
     with whole_folder(folder) as filling:
         # As bytes: the library's own writing leaves files that only their owner may read.

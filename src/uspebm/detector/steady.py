@@ -10,9 +10,6 @@ Not guaranteed: the same bits by another number of threads, on another kind of p
 versions of torch, or with compiled code on one machine and none on the other.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -30,17 +27,3 @@ def steady_scores(detector: EnergyDetector, X: NDArray[np.float64]) -> NDArray[n
 def group_size(detector: EnergyDetector) -> int:
     """Rows of a group: pieces of a multiple of them, or of very many, waste least."""
     return detector.scorer_.together(torch.empty(1, *detector.event_shape_))
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Torch computes with one thread of its own: engines start as many workers as there are cores.
-
-    How many it had before is put back, for the thread that asks.
-    """
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

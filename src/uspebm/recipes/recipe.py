@@ -17,7 +17,7 @@ from ..energies.features import FeatureRule
 from ..energies.rules import EnergyRule
 from ..negative import CrowdedUSP, PersistentUSP
 from ..objective import LIKELIHOOD, Objective
-from ..support.checks import at_least, one_of, positive
+from ..support.checks import at_hand, at_least, one_of, positive
 from ..support.randomness import generator
 from ..training import TrainState
 from ..types import Domain, NegativePhase
@@ -195,3 +195,10 @@ def begin(
         average_decay=schedule.average_decay,
         seed=seed,
     )
+
+
+def allowed_device(device: str, recipe: Recipe) -> str:
+    """``device``, if the recipe can be trained there and torch has it here."""
+    if device != "cpu" and recipe.schedule.held_out is not None:
+        raise ValueError(f"device={device!r}: recipe {recipe.name} needs the cpu; leave it out")
+    return at_hand(device)

@@ -1,8 +1,9 @@
 """Training as everything above ``fit`` does it: resumable, logged, with snapshots.
 
-A run in a folder leaves ``run.json`` (recipe, seed, a fingerprint of the data), ``log.jsonl`` (a
-line per update), checkpoints, and ``snapshots/`` of raw and averaged weights. The same call goes on
-with an interrupted run, exactly, and finds a finished one; with other settings it is refused.
+A run in a folder leaves ``run.json`` (recipe, seed, a fingerprint of the data), ``record.json``
+(:mod:`.record`), ``log.jsonl`` (a line per update), checkpoints, and ``snapshots/`` of raw and
+averaged weights. The same call goes on with an interrupted run, exactly, and finds a finished one;
+with other settings it is refused.
 """
 
 import copy
@@ -18,7 +19,6 @@ from torch import Tensor, nn
 
 from ..energies.gradient import check_energy
 from ..energies.kernel import TiltedEnergy
-from ..support.checks import at_hand
 from ..support.locks import only_writer
 from ..support.progress import console, shown
 from ..support.randomness import generator
@@ -36,7 +36,8 @@ from ..training.run_log import log_rows, logged, rewind, whole_rows, write_rows
 from ..types import Proposal
 from .held_out import Curve, Judge, Look
 from .plain import as_plain, fingerprint
-from .recipe import Noisy, Recipe, begin
+from .recipe import Noisy, Recipe, allowed_device, begin
+from .record import note
 from .rollback import Rollback
 from .signature import sign
 
@@ -95,7 +96,7 @@ class Run:
         held = points[:0]
         if held_out is not None:
             points, held = held_out.split(points, seed)
-        self._whole = recipe.energy.build(points, seed).to(_allowed(device, recipe))
+        self._whole = recipe.energy.build(points, seed).to(allowed_device(device, recipe))
         module, self.phase = recipe.given(self._whole, points)
         check_energy(module, points[:LIKE].to(device))
         self._data: Tensor | Proposal = law or points
@@ -113,6 +114,7 @@ class Run:
             start = recipe.start.state(self.phase, points, seed)  # type: ignore[arg-type]
             self.state.negative = type(start)(*(part.to(device) for part in start))
         if folder is not None:
+            self._noted = (folder, device, None if law is None else as_plain(law))
             self._claim(folder, data)
 
     @property
@@ -176,7 +178,9 @@ class Run:
             # Others may have been there since this was made.
             refuse_older(self.state, self.folder)
             sign(self.folder, self._settings)
+            note(*self._noted, self.state.step)
             yield from self._train_on()
+            note(*self._noted, self.state.step, as_plain(self.energy)["digest"])
 
     def _train_on(self) -> Iterator[Record]:
         """Train to the end, or to a divergence that nothing helps against."""
@@ -292,9 +296,3 @@ class Run:
             network = copy.deepcopy(self._whole.network)
             load_snapshot(network, folder / "best.safetensors")
             self._best = network.state_dict()
-
-
-def _allowed(device: str, recipe: Recipe) -> str:
-    if device != "cpu" and recipe.schedule.held_out is not None:
-        raise ValueError(f"device={device!r}: recipe {recipe.name} needs the cpu; leave it out")
-    return at_hand(device)
