@@ -148,7 +148,8 @@ def test_what_cannot_be_repeated_is_refused(
     copy = Path(shutil.copytree(place / "trained", tmp_path / "m"))
     signed(copy, made=None)
     refused("does not say how it was made", "rerun", copy, *data)
-    for made in (3, {"settings": {}}):
+    bad: list[Any] = [3, {"settings": {}}]
+    for made in bad:
         signed(copy, made=made)
         refused("does not say how the model was made", "rerun", copy, *data)
     strange = changed_model(place, tmp_path / "strange", "settings", rows="many")

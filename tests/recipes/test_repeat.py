@@ -10,7 +10,7 @@ import torch
 
 from tests.recipes.common import mixture, small_table
 from tests.recipes.test_run import CROWDED, LAW, RECIPE, scheduled
-from uspebm import train
+from uspebm import CheckpointError, train
 from uspebm.recipes import Recipe, Run, repeat
 from uspebm.recipes.held_out import HeldOut
 from uspebm.recipes.record import RECORD, environment, note, read_record
@@ -25,16 +25,17 @@ def trained(folder: Path, recipe: Recipe = RECIPE, data: Any = LAW) -> Path:
 
 
 def edited(folder: Path, **changes: Any) -> None:
-    path = folder / RECORD
-    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    record = read_record(folder)._replace(**changes)
+    about = {"law": record.law, "weights": record.weights}
+    write_rows(folder / RECORD, [about, *record.environments])
 
 
 def test_a_record_says_what_a_run_was_made_with(tmp_path: Path) -> None:
     record = read_record(trained(tmp_path / "m"))
-    assert record["environments"] == [environment()]
-    assert record["environments"][0]["torch"] == torch.__version__
-    assert record["law"]["kind"] == "GaussianMixture"
-    assert len(record["weights"]) == 16
+    assert record.environments == [environment()]
+    assert record.environments[0]["torch"] == torch.__version__
+    assert record.law["kind"] == "GaussianMixture"
+    assert len(record.weights or "") == 16
 
 
 def test_a_law_is_drawn_from_again(tmp_path: Path) -> None:
@@ -42,7 +43,7 @@ def test_a_law_is_drawn_from_again(tmp_path: Path) -> None:
     assert found.difference is None
     assert found.changed == []
     assert found.updates == 8
-    assert found.weights == read_record(tmp_path / "m")["weights"]
+    assert found.weights == read_record(tmp_path / "m").weights
 
 
 @pytest.mark.parametrize("kind", ["table", "images"])
@@ -132,9 +133,9 @@ def test_every_environment_of_a_resumed_run_is_kept(tmp_path: Path) -> None:
     made = environment() | {"torch": "1.0"}
     edited(tmp_path / "m", environments=[made])
     train(scheduled(updates=6), LAW, tmp_path / "m", 0, show=False)
-    assert read_record(tmp_path / "m")["environments"] == [made, environment()]
+    assert read_record(tmp_path / "m").environments == [made, environment()]
     note(tmp_path / "m", "cpu", None, step=0)
-    assert read_record(tmp_path / "m")["environments"] == [environment()]
+    assert read_record(tmp_path / "m").environments == [environment()]
 
 
 def test_what_cannot_be_repeated_says_why(tmp_path: Path) -> None:
@@ -142,13 +143,14 @@ def test_what_cannot_be_repeated_says_why(tmp_path: Path) -> None:
     edited(folder, law={"kind": "Mine", "repr": "Mine()"})
     with pytest.raises(ValueError, match="cannot be repeated by its record: Mine is no part"):
         repeated(folder, tmp_path / "again", None)
-    (folder / RECORD).write_text("{")
-    with pytest.raises(UnreadableError, match=r"record\.json is damaged"):
+    content = (folder / RECORD).read_bytes()
+    (folder / RECORD).write_bytes(content.replace(b"Mine", b"Nine"))
+    with pytest.raises(CheckpointError, match=r"record\.jsonl: line 1 is damaged"):
         repeated(folder, tmp_path / "again", None)
     (folder / RECORD).unlink()
-    with pytest.raises(UnreadableError, match=r"has no record\.json"):
+    with pytest.raises(UnreadableError, match=r"has no record\.jsonl"):
         repeated(folder, tmp_path / "again", None)
-    shutil.copy(tmp_path / "m" / "log.jsonl", folder / "run.json")
+    shutil.copy(folder / "log.jsonl", folder / "run.json")
     with pytest.raises(UnreadableError, match=r"run\.json is damaged"):
         repeated(folder, tmp_path / "again", None)
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .flags import Commands, json_flag, new_command
 from .output import answering, print_json, refuse_file, say, warn
@@ -135,19 +135,25 @@ def _model_again(arguments: Namespace, out: Path) -> "Repetition":
 
 def _compared(then: Path, now: Path) -> tuple[str | None, str]:
     """Where two models differ first, if they do, and a digest of the second's weights."""
-    from ..detector.folder import ABOUT, WEIGHTS, describe
+    from ..detector.folder import ABOUT, WEIGHTS
     from ..recipes.repeat import first_difference
     from ..support.checksums import content_checksum
 
-    said = [{k: v for k, v in describe(one)[0].items() if k not in UNEQUAL} for one in (then, now)]
-    for one in said:
-        if one["recipe"] is not None:  # a run with a time to fit into has snapshots of its own
-            del one["recipe"]["schedule"]["snapshot_every"]
-    difference = first_difference(*said, ABOUT)
+    difference = first_difference(_said(then), _said(now), ABOUT)
     weights = content_checksum(now / WEIGHTS)
     if difference is None and weights != content_checksum(then / WEIGHTS):
         difference = _first_tensor(then / WEIGHTS, now / WEIGHTS)
     return difference, weights
+
+
+def _said(folder: Path) -> dict[str, Any]:
+    """What a model's folder says of the model."""
+    from ..detector.folder import describe
+
+    said = {k: v for k, v in describe(folder)[0].items() if k not in UNEQUAL}
+    if said["recipe"] is not None:  # what has a time to fit into has snapshots of its own
+        del said["recipe"]["schedule"]["snapshot_every"]
+    return said
 
 
 def _first_tensor(then: Path, now: Path) -> str:

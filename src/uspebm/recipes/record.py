@@ -1,25 +1,37 @@
 """What a training was made with besides its settings, and what came of it.
 
-``record.json`` in a run's folder: versions, machine and threads, the law that was drawn from if
+``record.jsonl`` in a run's folder: versions, machine and threads, the law that was drawn from if
 there was one, and a digest of the weights at the end. It decides about nothing; ``uspebm rerun``
 reads it. Bits depend on all of it: another version may round otherwise, and so may another number
 of threads.
 """
 
-import json
 import platform
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from torch import nn
 
-from ..support.files import whole_file
 from ..support.reading import UnreadableError
+from ..training.run_log import whole_rows, write_rows
+from .plain import as_plain
 
-RECORD = "record.json"
+RECORD = "record.jsonl"
+
+
+class Written(NamedTuple):
+    """A run's record."""
+
+    environments: list[dict[str, Any]]
+    """What it was made with, one after the other."""
+    law: Any
+    """That it drew from, in JSON's values; None where it had points."""
+    weights: str | None
+    """A digest of those at the end; None where it has not come to that."""
 
 
 def environment(device: str = "cpu") -> dict[str, Any]:
@@ -36,31 +48,38 @@ def environment(device: str = "cpu") -> dict[str, Any]:
     }
 
 
-def note(folder: Path, device: str, law: Any, step: int, weights: str | None = None) -> None:
-    """Write down what goes on with a run after ``step`` updates, or the ``weights`` of its end."""
-    before = read_record(folder)["environments"] if step and (folder / RECORD).exists() else []
+def note(folder: Path, device: str, law: Any, step: int) -> None:
+    """Write down what goes on with a run after ``step`` updates."""
+    before = read_record(folder).environments if step and (folder / RECORD).exists() else []
     now = environment(device)
-    found = before if before[-1:] == [now] else [*before, now]
-    said = {"environments": found, "law": law, "weights": weights}
-    with whole_file(folder / RECORD) as file:
-        file.write(json.dumps(said, indent=1).encode())
+    _write(folder, Written(before if before[-1:] == [now] else [*before, now], law, None))
 
 
-def read_record(folder: Path) -> dict[str, Any]:
+def note_end(folder: Path, energy: nn.Module) -> None:
+    """Write down the weights of a run that is at its end, unless that was done.
+
+    Nothing where there is no record: older versions kept none.
+    """
+    if (folder / RECORD).exists() and (record := read_record(folder)).weights is None:
+        _write(folder, record._replace(weights=as_plain(energy)["digest"]))
+
+
+def read_record(folder: Path) -> Written:
     """What was written down."""
     path = folder / RECORD
-    try:
-        said = json.loads(path.read_text())
-        if not all(isinstance(one["threads"], int) for one in said["environments"]):
-            raise TypeError("threads are counted")
-    except FileNotFoundError:
+    if not path.exists():
         raise UnreadableError(
             f"{folder} has no {RECORD}: nothing was trained there, or by a version of uspebm that "
             "kept none"
-        ) from None
-    except (ValueError, LookupError, TypeError) as error:
-        raise UnreadableError(f"{path} is damaged: {' '.join(str(error).split())}") from error
-    return dict(said)
+        )
+    about, *environments = whole_rows(path)
+    return Written(environments, about["law"], about["weights"])
+
+
+def _write(folder: Path, record: Written) -> None:
+    write_rows(
+        folder / RECORD, [{"law": record.law, "weights": record.weights}, *record.environments]
+    )
 
 
 def changed(then: Sequence[dict[str, Any]], now: dict[str, Any]) -> list[str]:

@@ -39,26 +39,26 @@ def repeated(folder: Path, out: Path, points: Tensor | None, show: bool = True) 
     ``points`` are what it was trained on, if that was no law; others are not trained on.
     """
     settings, record = _settings(folder), read_record(folder)
-    data = _law(folder, record["law"]) if points is None else points
+    data = _law(folder, record.law) if points is None else points
     if isinstance(data, Tensor):
         if fingerprint(data) != settings["data"]:
             data = data.float()  # as networks are mostly trained
         if (found := fingerprint(data)) != settings["data"]:
             said = f"the data: their fingerprint was {settings['data']}, is {found}"
-            return Repetition(said, changed(record["environments"], environment()), 0, None)
+            return Repetition(said, changed(record.environments, environment()), 0, None)
     then = log_rows(folder / "log.jsonl")
-    last, recipe = record["environments"][-1], _recipe(folder, settings["recipe"])
+    last, recipe = record.environments[-1], _recipe(folder, settings["recipe"])
     with computing_threads(last["threads"]):
-        now = changed(record["environments"], environment(last["device"]))
+        now = changed(record.environments, environment(last["device"]))
         run = Run(recipe, data, out, settings["seed"], show, last["device"])
         with suppress(DivergedError):  # as the first may have
             for one in run:
-                if record["weights"] is None and one.step >= len(then):
+                if record.weights is None and one.step >= len(then):
                     break
-        weights = as_plain(run.energy)["digest"] if record["weights"] else None
+        weights = as_plain(run.energy)["digest"] if record.weights else None
     difference = first_difference(_compared(then), _compared(run.history), "log.jsonl")
-    if difference is None and weights != record["weights"]:
-        difference = f"the weights: their digest was {record['weights']}, is {weights}"
+    if difference is None and weights != record.weights:
+        difference = f"the weights: their digest was {record.weights}, is {weights}"
     return Repetition(difference, now, len(run.history), weights)
 
 

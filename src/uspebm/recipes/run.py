@@ -1,6 +1,6 @@
 """Training as everything above ``fit`` does it: resumable, logged, with snapshots.
 
-A run in a folder leaves ``run.json`` (recipe, seed, a fingerprint of the data), ``record.json``
+A run in a folder leaves ``run.json`` (recipe, seed, a fingerprint of the data), ``record.jsonl``
 (:mod:`.record`), ``log.jsonl`` (a line per update), checkpoints, and ``snapshots/`` of raw and
 averaged weights. The same call goes on with an interrupted run, exactly, and finds a finished one;
 with other settings it is refused.
@@ -37,7 +37,7 @@ from ..types import Proposal
 from .held_out import Curve, Judge, Look
 from .plain import as_plain, fingerprint
 from .recipe import Noisy, Recipe, allowed_device, begin
-from .record import note
+from .record import note, note_end
 from .rollback import Rollback
 from .signature import sign
 
@@ -180,7 +180,7 @@ class Run:
             sign(self.folder, self._settings)
             note(*self._noted, self.state.step)
             yield from self._train_on()
-            note(*self._noted, self.state.step, as_plain(self.energy)["digest"])
+            note_end(self.folder, self.energy)
 
     def _train_on(self) -> Iterator[Record]:
         """Train to the end, or to a divergence that nothing helps against."""
@@ -283,6 +283,8 @@ class Run:
         if self.judge is not None:
             self._resume_judge(folder)
         self._snapshot()  # in case that the run was stopped between an update and this
+        if self.done:
+            note_end(folder, self.energy)  # likewise
         if self._show:
             how = "found, at" if self.done else "resuming at"
             console.print(f"{self.name}: {how} update {self.state.step}")
