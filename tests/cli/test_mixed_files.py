@@ -102,6 +102,17 @@ def test_columns_are_kept_beside_the_scores(files: Path, refused: Callable[..., 
     refused("the scores have a column of that name", *clash)
 
 
+@pytest.mark.parametrize("kept", ["key", "all"])
+def test_whole_numbers_are_kept_to_the_last_digit(files: Path, kept: str) -> None:
+    """As floats, the ends of long ones would be others."""
+    assert run("fit", files / "x.csv", "--out", files / "m") == 0
+    keys = 2**53 + 1 + 2 * np.arange(ROWS)
+    FRAME.assign(key=keys).to_parquet(files / "keys.parquet", index=False)
+    score = ("score", files / "m", files / "keys.parquet", "--out", files / "s.csv")
+    assert run(*score, "--keep", kept) == 0
+    assert pd.read_csv(files / "s.csv")["key"].tolist() == keys.tolist()
+
+
 def test_discoveries_are_decided_together(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], refused: Callable[..., None]
 ) -> None:

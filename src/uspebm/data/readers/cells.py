@@ -59,7 +59,9 @@ def _cells(column: Any) -> Cells:
         naive = column.cast(pa.timestamp("s"), safe=False)
         return np.asarray(naive.to_numpy(zero_copy_only=False), "datetime64[s]")
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
-        return np.asarray(column.cast(pa.float64()).to_numpy(zero_copy_only=False), np.float64)
+        # Beyond 2⁵³ whole numbers are rounded, as those of a text file are.
+        floats = column.cast(pa.float64(), safe=False)
+        return np.asarray(floats.to_numpy(zero_copy_only=False), np.float64)
     if pa.types.is_decimal(kind):
         return np.asarray(column.cast(pa.float64()).to_numpy(zero_copy_only=False), np.float64)
     if pa.types.is_null(kind):

@@ -9,7 +9,7 @@ from typing import Any, final
 import numpy as np
 
 from ...support.reading import UnreadableError, reading, refuse_bomb
-from ..encoding import Cells
+from ..encoding import Cells, Hints
 from .cells import Wish, cells_of, encoded, encoding_of
 from .columns import arrow, chosen_columns, quoted, remedy, side_by_side
 from .pages import refuse_large_pages, row_groups
@@ -37,6 +37,7 @@ class ParquetFile(Source):
     ) -> None:
         pa = arrow()
         self.path = path
+        self._names = wish.categorical if isinstance(wish, Hints) else ()
         with self._file() as file:
             schema = file.schema_arrow
             self.rows = file.metadata.num_rows
@@ -69,8 +70,18 @@ class ParquetFile(Source):
         before = 0
         with self._file() as file:
             for batch in file.iter_batches(size, columns=self.columns, use_threads=False):
-                yield cells_of(self.path, batch.select(self.columns), before, "row")
+                chosen = self._with_names(batch.select(self.columns))
+                yield cells_of(self.path, chosen, before, "row")
                 before += len(batch)
+
+    def _with_names(self, batch: Any) -> Any:
+        """Whole numbers that are names as text: floats, which they would become, have an end."""
+        types = arrow().types
+        for k, field in enumerate(batch.schema):
+            if field.name in self._names and types.is_integer(field.type):
+                text = batch.column(k).cast(arrow().string())
+                batch = batch.set_column(k, field.name, text)
+        return batch
 
     def _blocks(self, size: int) -> Iterator[Rows]:
         if self.encoding is not None:
