@@ -13,7 +13,7 @@ from tests.recipes.test_run import CROWDED, LAW, RECIPE, scheduled
 from uspebm import CheckpointError, train
 from uspebm.recipes import Recipe, Run, repeat
 from uspebm.recipes.held_out import HeldOut
-from uspebm.recipes.record import RECORD, environment, note, read_record
+from uspebm.recipes.record import RUN_RECORD, environment, note, read_record
 from uspebm.recipes.repeat import first_difference, repeated
 from uspebm.support.reading import UnreadableError
 from uspebm.training.run_log import log_rows, write_rows
@@ -27,7 +27,7 @@ def trained(folder: Path, recipe: Recipe = RECIPE, data: Any = LAW) -> Path:
 def edited(folder: Path, **changes: Any) -> None:
     record = read_record(folder)._replace(**changes)
     about = {"law": record.law, "weights": record.weights}
-    write_rows(folder / RECORD, [about, *record.environments])
+    write_rows(folder / RUN_RECORD, [about, *record.environments])
 
 
 def test_a_record_says_what_a_run_was_made_with(tmp_path: Path) -> None:
@@ -143,11 +143,11 @@ def test_what_cannot_be_repeated_says_why(tmp_path: Path) -> None:
     edited(folder, law={"kind": "Mine", "repr": "Mine()"})
     with pytest.raises(ValueError, match="cannot be repeated by its record: Mine is no part"):
         repeated(folder, tmp_path / "again", None)
-    content = (folder / RECORD).read_bytes()
-    (folder / RECORD).write_bytes(content.replace(b"Mine", b"Nine"))
+    content = (folder / RUN_RECORD).read_bytes()
+    (folder / RUN_RECORD).write_bytes(content.replace(b"Mine", b"Nine"))
     with pytest.raises(CheckpointError, match=r"record\.jsonl: line 1 is damaged"):
         repeated(folder, tmp_path / "again", None)
-    (folder / RECORD).unlink()
+    (folder / RUN_RECORD).unlink()
     with pytest.raises(UnreadableError, match=r"has no record\.jsonl"):
         repeated(folder, tmp_path / "again", None)
     shutil.copy(folder / "log.jsonl", folder / "run.json")

@@ -20,7 +20,7 @@ from ..support.reading import UnreadableError
 from ..training.run_log import whole_rows, write_rows
 from .plain import as_plain
 
-RECORD = "record.jsonl"
+RUN_RECORD = "record.jsonl"
 
 
 class Written(NamedTuple):
@@ -50,7 +50,7 @@ def environment(device: str = "cpu") -> dict[str, Any]:
 
 def note(folder: Path, device: str, law: Any, step: int) -> None:
     """Write down what goes on with a run after ``step`` updates."""
-    before = read_record(folder).environments if step and (folder / RECORD).exists() else []
+    before = read_record(folder).environments if step and (folder / RUN_RECORD).exists() else []
     now = environment(device)
     _write(folder, Written(before if before[-1:] == [now] else [*before, now], law, None))
 
@@ -60,16 +60,16 @@ def note_end(folder: Path, energy: nn.Module) -> None:
 
     Nothing where there is no record: older versions kept none.
     """
-    if (folder / RECORD).exists() and (record := read_record(folder)).weights is None:
+    if (folder / RUN_RECORD).exists() and (record := read_record(folder)).weights is None:
         _write(folder, record._replace(weights=as_plain(energy)["digest"]))
 
 
 def read_record(folder: Path) -> Written:
     """What was written down."""
-    path = folder / RECORD
+    path = folder / RUN_RECORD
     if not path.exists():
         raise UnreadableError(
-            f"{folder} has no {RECORD}: nothing was trained there, or by a version of uspebm that "
+            f"{folder} has no {RUN_RECORD}: nothing was trained there, or by a version of uspebm that "
             "kept none"
         )
     about, *environments = whole_rows(path)
@@ -78,7 +78,7 @@ def read_record(folder: Path) -> Written:
 
 def _write(folder: Path, record: Written) -> None:
     write_rows(
-        folder / RECORD, [{"law": record.law, "weights": record.weights}, *record.environments]
+        folder / RUN_RECORD, [{"law": record.law, "weights": record.weights}, *record.environments]
     )
 
 
