@@ -69,8 +69,8 @@ def read_record(folder: Path) -> Written:
     path = folder / RUN_RECORD
     if not path.exists():
         raise UnreadableError(
-            f"{folder} has no {RUN_RECORD}: nothing was trained there, or by a version of uspebm that "
-            "kept none"
+            f"{folder} has no {RUN_RECORD}: nothing was trained there, or by a version of uspebm "
+            "that kept none"
         )
     about, *environments = whole_rows(path)
     return Written(environments, about["law"], about["weights"])
