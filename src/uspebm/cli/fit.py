@@ -9,7 +9,7 @@ from argparse import Namespace
 from functools import partial
 from pathlib import Path
 from shutil import rmtree
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .flags import (
     DATA_FILES,
@@ -161,10 +161,8 @@ def run_fit(arguments: Namespace) -> None:
 def learn_and_save(arguments: Namespace) -> "tuple[EnergyDetector, int, int]":
     """A detector, from how many rows, and how many files were skipped; its folder is written."""
     from ..detector.folder import save_model
-    from .making import how_made
 
-    made = how_made(arguments)
-    detector, rows, skipped = _learned(arguments)
+    detector, rows, skipped, made = _learned(arguments)
     detector.dropped_columns_ = tuple(arguments.drop)
     detector.resized_ = arguments.resize is not None
     name = arguments.data.name
@@ -203,12 +201,13 @@ def _calibrated_by(detector: "EnergyDetector") -> str:
     return f"{len(detector.calibration_scores_):,} of them kept for calibration"
 
 
-def _learned(arguments: Namespace) -> "tuple[EnergyDetector, int, int]":
-    """A detector, from how many rows, and how many files were skipped."""
+def _learned(arguments: Namespace) -> "tuple[EnergyDetector, int, int, dict[str, Any]]":
+    """A detector, from how many rows, how many files were skipped, and how it was made."""
     import numpy as np
 
     from ..data.readers import FolderRules, open_source, some_rows
     from ..detector.energy_detector import EnergyDetector
+    from .making import how_made
     from .user_data import check_columns, tell_repeated, tell_skipped
 
     detector = EnergyDetector(
@@ -232,6 +231,7 @@ def _learned(arguments: Namespace) -> "tuple[EnergyDetector, int, int]":
     enough(len(X), str(source.path))
     check_columns(source, X)
     tell_repeated(source, X)
+    made = how_made(arguments)
     training = training_folder(arguments.out)
     try:
         detector.fit(
@@ -252,7 +252,7 @@ def _learned(arguments: Namespace) -> "tuple[EnergyDetector, int, int]":
         detector.set_encoding(source.encoding)
     elif source.columns is not None:
         detector.feature_names_in_ = np.array(source.columns, dtype=object)
-    return detector, len(X), skipped
+    return detector, len(X), skipped, made
 
 
 def training_folder(out: Path) -> Path:

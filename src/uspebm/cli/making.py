@@ -21,8 +21,6 @@ NO_SETTINGS = ("command", "version", "run", "data", "out", "config", "json")
 def how_made(arguments: Namespace) -> dict[str, Any]:
     """The command's settings, the data's checksum, and what computes; of JSON's values."""
     settings = {k: v for k, v in vars(arguments).items() if k not in NO_SETTINGS}
-    if not arguments.data.exists():
-        raise FileNotFoundError(f"{arguments.data} does not exist")
     return {
         "settings": settings,
         "data_sha256": content_checksum(arguments.data),
