@@ -75,10 +75,10 @@ def run_evaluate(arguments: Namespace) -> None:
     limit = detector.offset_
     inside, *others = (open_for(detector, p, arguments.drop, arguments.skip_bad) for p in paths)
     outside = dict(zip(names, others, strict=True))
-    known = np.concatenate(list(scores_of(detector, inside, "normal")))
+    known = np.concatenate([s for _, s in scores_of(detector, inside, "normal")])
     found = {}
     for name, source in outside.items():
-        scores = np.concatenate(list(scores_of(detector, source, name)))
+        scores = np.concatenate([s for _, s in scores_of(detector, source, name)])
         found[name] = Found(intervals(known, scores), _share_below(limit, scores), len(scores))
     skipped = sum(map(tell_skipped, (inside, *others)))
     false_alarms = _share_below(limit, known)

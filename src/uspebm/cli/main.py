@@ -7,9 +7,11 @@ import warnings
 from collections.abc import Sequence
 
 from .bench import add_bench
+from .calibrate import add_calibrate
 from .compare import add_compare
 from .config import with_config
 from .demo import add_demo
+from .drift import add_drift
 from .evaluate import add_evaluate
 from .export import add_export
 from .fit import add_fit
@@ -24,6 +26,8 @@ from .score import add_score
 COMMANDS = (
     add_fit,
     add_score,
+    add_calibrate,
+    add_drift,
     add_evaluate,
     add_export,
     add_info,

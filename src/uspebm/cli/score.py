@@ -1,7 +1,8 @@
 """``uspebm score``: scores, p-values and decisions for the rows of a file."""
 
+import argparse
 from argparse import Namespace
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
@@ -17,6 +18,7 @@ from .flags import (
     shard_of,
     share,
     skip_flag,
+    whole,
 )
 from .output import answering, files_skipped, print_json, refuse_inside, refuse_without_folder, say
 
@@ -46,19 +48,7 @@ def add_score(commands: Commands) -> None:
         metavar="FILE",
         help="a .parquet, .csv, .jsonl or .npz file",
     )
-    command.add_argument(
-        "--false-alarm-rate",
-        type=share,
-        metavar="FLOAT",
-        help="of the decision (default: the model's own threshold)",
-    )
-    command.add_argument(
-        "--false-discovery-rate",
-        type=share,
-        metavar="FLOAT",
-        help="decide over all rows together, so that of those called outliers at most this share "
-        "is not, on average (Benjamini and Hochberg); instead of --false-alarm-rate",
-    )
+    _decision_flags(command)
     command.add_argument(
         "--keep",
         action="append",
@@ -78,14 +68,53 @@ def add_score(commands: Commands) -> None:
     json_flag(command)
 
 
+def _decision_flags(command: argparse.ArgumentParser) -> None:
+    """What is an outlier, and why."""
+    command.add_argument(
+        "--false-alarm-rate",
+        type=share,
+        metavar="FLOAT",
+        help="of the decision (default: the model's own threshold)",
+    )
+    command.add_argument(
+        "--false-discovery-rate",
+        type=share,
+        metavar="FLOAT",
+        help="decide over all rows together, so that of those called outliers at most this share "
+        "is not, on average (Benjamini and Hochberg); instead of --false-alarm-rate",
+    )
+    command.add_argument(
+        "--confidence",
+        type=share,
+        metavar="FLOAT",
+        help="the false-alarm rate holds for this very calibration with this probability, not only "
+        "on average over calibrations",
+    )
+    command.add_argument(
+        "--weight",
+        metavar="COLUMN",
+        help="a column of DATA with the weights of rows, for a model that was calibrated by "
+        "weights (uspebm calibrate)",
+    )
+    command.add_argument(
+        "--why",
+        type=whole(1),
+        metavar="K",
+        help="of a table, the K columns that make a row unlikely, for rows called outliers: value, "
+        "what was expected given the rest, and what the score would gain; of images, heat maps of "
+        "the K least likely, in a folder beside FILE",
+    )
+
+
 @answering
 def run_score(arguments: Namespace) -> None:
     """Write scores, p-values and decisions."""
     from ..data.writers import SCORE_COLUMNS, check_sink, open_sink
     from ..detector.folder import load
-    from ..evaluation.calibration import p_values, threshold
     from ..support.files import check_writable
+    from .deciding import decisions
     from .user_data import open_for, scores_of, tell_skipped
+    from .why import explaining
 
     out: Path = arguments.out
     check_sink(out, SCORE_COLUMNS)
@@ -93,34 +122,31 @@ def run_score(arguments: Namespace) -> None:
     refuse_inside(out, arguments.data)
     refuse_without_folder("--skip-bad", arguments.skip_bad, [arguments.data])
     detector = load(arguments.model)
-    known, limit = detector.calibration_scores_, detector.offset_
-    if None not in (arguments.false_alarm_rate, arguments.false_discovery_rate):
-        raise ValueError("give --false-alarm-rate or --false-discovery-rate, not both")
-    if arguments.false_alarm_rate is not None:
-        limit = threshold(known, arguments.false_alarm_rate)
+    decide = decisions(arguments, detector)
     source = open_for(detector, arguments.data, arguments.drop, arguments.skip_bad)
     if arguments.shard is not None:
         source = _part(arguments, source)
     if out.exists() and out.samefile(arguments.data):
         raise ValueError(f"--out {out} is the data: choose another file")
     beside = _beside(arguments, source)
+    why = explaining(arguments, detector)
     rows = outliers = 0
     with open_sink(out) as sink, closing(scores_of(detector, source, "scoring")) as scored:
-        for scores, outlier in _decided(scored, known, limit, arguments.false_discovery_rate):
-            values = (scores, p_values(known, scores), outlier)
+        for chunk, *values in decide(scored, _weights(arguments, source)):
             columns = dict(zip(SCORE_COLUMNS, values, strict=True))
-            sink.write(beside(len(scores)) | columns)
-            rows, outliers = rows + len(scores), outliers + int(outlier.sum())
+            sink.write(beside(len(values[0])) | columns | why(chunk, values[0], values[2]))
+            rows, outliers = rows + len(values[0]), outliers + int(values[2].sum())
     skipped = tell_skipped(source)
-    rate = arguments.false_discovery_rate
     if arguments.json:
         counts = {"rows": rows, "skipped": skipped, "outliers": outliers}
         shard = {} if arguments.shard is None else {"shard": arguments.shard}
-        limits = {"threshold": limit if rate is None else None}
-        print_json({"out": str(out), **shard, **counts, **limits})
+        print_json({"out": str(out), **shard, **counts, "threshold": decide.limit})
         return
-    how = f"score below {limit:.6g}" if rate is None else f"are discoveries at a rate of {rate:g}"
-    say(f"{outliers:,} of {rows:,} rows{files_skipped(skipped)} {how}; all scores: {out}")
+    say(
+        f"{outliers:,} of {rows:,} rows{files_skipped(skipped)} {decide.said}; all scores: {out}"
+        + decide.hint(rows, outliers)
+        + why.said()
+    )
 
 
 def _part(arguments: Namespace, source: "Source") -> "Source":
@@ -139,31 +165,11 @@ def _part(arguments: Namespace, source: "Source") -> "Source":
     return Shard(source, number, shards)
 
 
-def _decided(
-    scored: "Iterator[NDArray[Any]]", known: "NDArray[Any]", limit: float, rate: float | None
-) -> "Iterator[tuple[NDArray[Any], NDArray[Any]]]":
-    """Scores and decisions, a chunk at a time; with a rate of discoveries, after all are known."""
-    if rate is None:
-        yield from ((scores, scores < limit) for scores in scored)
-        return
-    import numpy as np
-
-    from ..evaluation.calibration import benjamini_hochberg, p_values
-
-    chunks = list(scored)
-    found = benjamini_hochberg(p_values(known, np.concatenate(chunks)), rate)
-    begin = 0
-    for scores in chunks:
-        yield scores, found[begin : begin + len(scores)]
-        begin += len(scores)
-
-
 def _beside(arguments: Namespace, source: "Source") -> "Callable[[int], dict[str, NDArray[Any]]]":
     """What stands beside the scores: columns of the next so many rows."""
     import numpy as np
 
-    from ..data.readers import ImageFolder, Shard, texts
-    from ..data.readers.source import READ_ROWS
+    from ..data.readers import ImageFolder
     from ..data.writers import SCORE_COLUMNS
 
     if isinstance(source, ImageFolder):
@@ -173,23 +179,56 @@ def _beside(arguments: Namespace, source: "Source") -> "Callable[[int], dict[str
         return lambda rows: {"file": np.array(list(islice(names, rows)))}
     if not arguments.keep:
         return lambda rows: {}
-    blocks = texts(arguments.data, [] if "all" in arguments.keep else arguments.keep)
-    held: dict[str, list[str]] = next(blocks)
-    for name in held:
+    take = _Texts(arguments.data, [] if "all" in arguments.keep else arguments.keep, source)
+    for name in take.names:
         if name in SCORE_COLUMNS:
             raise ValueError(f"--keep {name}: the scores have a column of that name; rename it")
+    return take
 
-    def take(rows: int) -> "dict[str, NDArray[Any]]":
+
+def _weights(arguments: Namespace, source: "Source") -> "Callable[[int], NDArray[Any]] | None":
+    """Of the next so many rows."""
+    import numpy as np
+
+    if arguments.weight is None:
+        return None
+    take = _Texts(arguments.data, [arguments.weight], source)
+
+    def weights(rows: int) -> "NDArray[Any]":
+        try:
+            return take(rows)[arguments.weight].astype(np.float64)
+        except ValueError as error:
+            raise ValueError(f"--weight {arguments.weight}: {error}") from None
+
+    return weights
+
+
+class _Texts:
+    """Columns of the next so many rows, as text."""
+
+    def __init__(self, path: Path, columns: list[str], source: "Source") -> None:
+        from ..data.readers import Shard, texts
+        from ..data.readers.source import READ_ROWS
+
+        self._blocks = texts(path, columns)
+        self._held: dict[str, list[str]] = next(self._blocks)
+        # Of a shard, those of the rows before it are read and left.
+        before = source.begin if isinstance(source, Shard) else 0
+        for begin in range(0, before, READ_ROWS):
+            self(min(READ_ROWS, before - begin))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._held)
+
+    def __call__(self, rows: int) -> "dict[str, NDArray[Any]]":
+        import numpy as np
+
+        held = self._held
         while len(next(iter(held.values()))) < rows:
-            for name, more in next(blocks).items():
+            for name, more in next(self._blocks).items():
                 held[name] += more
         taken = {name: np.array(values[:rows]) for name, values in held.items()}
         for values in held.values():
             del values[:rows]
         return taken
-
-    # Of a shard, those of the rows before it are read and left.
-    before = source.begin if isinstance(source, Shard) else 0
-    for begin in range(0, before, READ_ROWS):
-        take(min(READ_ROWS, before - begin))
-    return take

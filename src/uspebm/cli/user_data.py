@@ -149,8 +149,11 @@ def tell_skipped(source: Source) -> int:
 
 def scores_of(
     detector: EnergyDetector, source: Source, title: str
-) -> Generator[NDArray[np.float64], None, None]:
-    """Scores, a chunk at a time; the first warning of each kind is passed on with the path."""
+) -> Generator[tuple[NDArray[Any], NDArray[np.float64]], None, None]:
+    """Rows and their scores, a chunk at a time.
+
+    The first warning of each kind is passed on with the path.
+    """
     size = at_a_time(source.event_shape, ROWS_AT_A_TIME)
     if len(source.event_shape) == 1:
         group = group_size(detector)
@@ -172,4 +175,4 @@ def scores_of(
             if warning.category not in said:
                 said.add(warning.category)
                 warn(f"{source.path}: {warning.message}")
-        yield scores
+        yield chunk, scores

@@ -104,7 +104,8 @@ def _csv(file: BinaryIO, path: Path) -> Iterator[Append]:
 def _jsonl(file: BinaryIO, path: Path) -> Iterator[Append]:
     def append(columns: Columns) -> None:
         for values in _records(columns):
-            record = dict(zip(columns, values, strict=True))
+            pairs = zip(columns, values, strict=True)
+            record = {name: None if value != value else value for name, value in pairs}  # NaN
             try:
                 file.write(f"{json.dumps(record, allow_nan=False)}\n".encode())
             except ValueError as error:

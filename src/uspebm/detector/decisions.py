@@ -145,6 +145,11 @@ class DecisionMixin(InputMixin):
         known, weights = self.calibration_scores_, self.calibration_weights_
         return KnownScores(known, self.event_shape_, self.folded_, weights)
 
+    @property
+    def usual_rate(self) -> float:
+        """Of :meth:`predict` where none is given."""
+        return self._rate(len(self.calibrated_by().scores))
+
     def _rate(self, points: int) -> float:
         rate = plain_number(self.false_alarm_rate)
         if rate == "auto":

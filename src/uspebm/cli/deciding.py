@@ -1,0 +1,135 @@
+"""What ``uspebm score`` calls an outlier: by a rate of alarms, or of discoveries, or by weights.
+
+Imports what is heavy: for functions that run, not for flags.
+"""
+
+from abc import ABC, abstractmethod
+from argparse import Namespace
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..detector.energy_detector import EnergyDetector
+from ..evaluation import calibration as conformal
+from ..evaluation.calibration import Reals
+
+ScoredChunk = tuple[NDArray[Any], Reals]
+Decided = tuple[NDArray[Any], Reals, Reals, NDArray[np.bool_]]
+"""Rows, scores, p-values, and which are outliers."""
+
+
+class Decisions(ABC):
+    """Of a stream of rows and scores; ``limit`` is the threshold, where there is one for all."""
+
+    limit: float | None = None
+
+    def __init__(self, detector: EnergyDetector, said: str) -> None:
+        self.detector = detector
+        self.said = said
+
+    def __call__(
+        self, scored: Iterator[ScoredChunk], weights: Callable[[int], Reals] | None
+    ) -> Iterator[Decided]:
+        for rows, scores in scored:
+            p = self._p(scores, weights)
+            yield rows, scores, p, self._outliers(scores, p)
+
+    def _p(self, scores: Reals, weights: Callable[[int], Reals] | None) -> Reals:
+        known = self.detector.calibrated_by()
+        if known.weights is None or weights is None:
+            return conformal.p_values(known.scores, scores)
+        return conformal.weighted_p_values(
+            known.scores, known.weights, scores, weights(len(scores))
+        )
+
+    @abstractmethod
+    def _outliers(self, scores: Reals, p: Reals) -> NDArray[np.bool_]:
+        """Which they are, where each row decides for itself."""
+
+    def hint(self, rows: int, outliers: int) -> str:
+        """What more there is to say."""
+        return ""
+
+
+class BelowThreshold(Decisions):
+    """By one threshold."""
+
+    def __init__(self, detector: EnergyDetector, limit: float) -> None:
+        super().__init__(detector, f"score below {limit:.6g}")
+        self.limit = self._below = limit
+
+    def _outliers(self, scores: Reals, p: Reals) -> NDArray[np.bool_]:
+        return scores < self._below
+
+
+class ByWeight(Decisions):
+    """By p-values of rows with weights."""
+
+    def __init__(self, detector: EnergyDetector, rate: float) -> None:
+        super().__init__(detector, f"have weighted p-values of at most {rate:g}")
+        self._rate = rate
+
+    def _outliers(self, scores: Reals, p: Reals) -> NDArray[np.bool_]:
+        return p <= self._rate
+
+
+class Discoveries(Decisions):
+    """Over all rows together, after all are known."""
+
+    def __init__(self, detector: EnergyDetector, rate: float) -> None:
+        super().__init__(detector, f"are discoveries at a rate of {rate:g}")
+        self._rate = rate
+
+    def __call__(
+        self, scored: Iterator[ScoredChunk], weights: Callable[[int], Reals] | None
+    ) -> Iterator[Decided]:
+        chunks = [(scores, self._p(scores, weights)) for _, scores in scored]
+        scores, p = (np.concatenate(parts) for parts in zip(*chunks, strict=True))
+        found, begin = self._outliers(scores, p), 0
+        for scores, part in chunks:
+            yield scores, scores, part, found[begin : begin + len(scores)]
+            begin += len(scores)
+
+    def _outliers(self, scores: Reals, p: Reals) -> NDArray[np.bool_]:
+        share = conformal.null_share(p, len(self.detector.calibration_scores_))
+        return conformal.benjamini_hochberg(p, self._rate, share)
+
+    def hint(self, rows: int, outliers: int) -> str:
+        smallest = 1 / (len(self.detector.calibration_scores_) + 1)
+        if outliers or smallest * rows <= self._rate:
+            return ""
+        return (
+            f". With {len(self.detector.calibration_scores_):,} calibration rows no p-value is "
+            f"below {smallest:.2g}: of {rows:,} rows, {smallest * rows / self._rate:,.0f} or more "
+            "would have to be outliers for any to be found; calibrate by more rows, or score fewer"
+        )
+
+
+def decisions(arguments: Namespace, detector: EnergyDetector) -> Decisions:
+    """What the flags ask for; what does not go together is refused."""
+    alarm, discovery = arguments.false_alarm_rate, arguments.false_discovery_rate
+    if None not in (alarm, discovery):
+        raise ValueError("give --false-alarm-rate or --false-discovery-rate, not both")
+    weighted = detector.calibration_weights_ is not None
+    if weighted and arguments.weight is None:
+        raise ValueError(f"{arguments.model} was calibrated by weights: give --weight COLUMN")
+    if arguments.weight is not None and not weighted:
+        raise ValueError(
+            f"--weight {arguments.weight} is for a model that was calibrated by weights (uspebm "
+            "calibrate)"
+        )
+    if arguments.confidence is not None and (weighted or discovery is not None):
+        raise ValueError("--confidence is of a rate of false alarms, without weights")
+    if discovery is not None:
+        if arguments.why is not None:
+            raise ValueError("--why explains rows as they are scored: give --false-alarm-rate")
+        return Discoveries(detector, discovery)
+    known = detector.calibration_scores_
+    rate = detector.usual_rate if alarm is None else alarm
+    if weighted:
+        return ByWeight(detector, rate)
+    if alarm is None and arguments.confidence is None:
+        return BelowThreshold(detector, detector.offset_)
+    return BelowThreshold(detector, conformal.threshold(known, rate, arguments.confidence))

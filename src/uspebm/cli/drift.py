@@ -1,0 +1,119 @@
+"""``uspebm drift``: whether new data still look like those that a model was fitted to."""
+
+from argparse import Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .flags import (
+    DATA_FILES,
+    Commands,
+    drop_flag,
+    json_flag,
+    model_argument,
+    new_command,
+    number_flag,
+    share,
+)
+from .output import answering, print_json, say
+
+if TYPE_CHECKING:
+    from ..data.readers import Source
+    from ..detector.energy_detector import EnergyDetector
+
+NAMED_SUSPECTS = 3
+
+
+def add_drift(commands: Commands) -> None:
+    """Add the command."""
+    command = new_command(
+        commands,
+        "drift",
+        run_drift,
+        "ask whether new data still look like the old",
+        "Watch the rows of a file, in their order and in constant memory, by a test martingale: if "
+        "they are drawn like the data that the model was fitted to, an alarm is raised with at "
+        "most the stated probability, however many there are.",
+    )
+    model_argument(command)
+    command.add_argument("data", type=Path, metavar="DATA", help=DATA_FILES)
+    number_flag(command, "--false-alarm-rate", share, 0.01, "of an alarm at any time")
+    command.add_argument(
+        "--batch",
+        action="store_true",
+        help="one test of all rows together, whatever their order, instead of watching them",
+    )
+    command.add_argument(
+        "--out", type=Path, metavar="FILE", help="a .png or .svg of the evidence over time"
+    )
+    drop_flag(command)
+    json_flag(command)
+
+
+@answering
+def run_drift(arguments: Namespace) -> None:
+    """Watch rows, or test them together."""
+    from ..detector.folder import load
+    from ..support.extras import need
+    from ..support.files import check_writable
+    from .user_data import open_for
+
+    if arguments.out is not None:
+        if arguments.batch:
+            raise ValueError(f"--out {arguments.out}: a batch has no time to draw")
+        if arguments.out.suffix not in (".png", ".svg"):
+            raise ValueError(f"--out {arguments.out} must end in .png or .svg")
+        need("matplotlib", "drawing", "plots")
+        check_writable(arguments.out)
+    detector = load(arguments.model)
+    source = open_for(detector, arguments.data, arguments.drop)
+    (_batch if arguments.batch else _stream)(arguments, detector, source)
+
+
+def _batch(arguments: Namespace, detector: "EnergyDetector", source: "Source") -> None:
+    from ..detector.drift import batch_drift
+
+    found = batch_drift(detector, source.read())
+    drifted = found.p_value <= arguments.false_alarm_rate
+    if arguments.json:
+        print_json({"p_value": found.p_value, "name": found.name, "drift": drifted})
+        return
+    say(
+        f"{'Drift' if drifted else 'No drift'}: p = {found.p_value:.3g}, most in {found.name!r} "
+        f"(rate {arguments.false_alarm_rate:g})"
+    )
+
+
+def _stream(arguments: Namespace, detector: "EnergyDetector", source: "Source") -> None:
+    from ..data.readers.source import at_a_time
+    from ..detector.drift import DriftMonitor
+    from ..support.progress import counted
+
+    monitor = DriftMonitor(detector, arguments.false_alarm_rate)
+    chunks = source.chunks(at_a_time(source.event_shape, 4096))
+    for chunk in counted(chunks, source.rows, "watching"):
+        monitor.update(chunk)
+    if arguments.out is not None:
+        monitor.draw(arguments.out)
+    suspects = [(name, value) for name, value in monitor.suspects() if value > 0]
+    if arguments.json:
+        print_json(
+            {
+                "rows": monitor.rows,
+                "alarm_at": monitor.alarm_at,
+                "log10_capital": monitor.log10_capital,
+                "alarm_level": monitor.alarm_level,
+                "suspects": dict(suspects),
+                "out": None if arguments.out is None else str(arguments.out),
+            }
+        )
+        return
+    if monitor.alarm_at is None:
+        verdict = f"No drift in {monitor.rows:,} rows"
+    else:
+        named = ", ".join(repr(name) for name, _ in suspects[:NAMED_SUSPECTS])
+        verdict = f"Drift: noticed at row {monitor.alarm_at:,} of {monitor.rows:,}, most in {named}"
+    say(
+        f"{verdict} (evidence 10^{monitor.log10_capital:.1f} now, alarm at "
+        f"10^{monitor.alarm_level:.1f})"
+        + ("" if arguments.out is None else f"; picture: {arguments.out}")
+    )
