@@ -69,6 +69,14 @@ def content(place: Path) -> dict[str, bytes | None]:
     return {name: p.read_bytes() if p.is_file() else None for name, p in sorted(found.items())}
 
 
+def model_content(place: Path) -> dict[str, bytes | None]:
+    """A model's files, but for those that tell the command and how long it took."""
+    found = content(place)
+    assert found.pop("report.html")
+    assert found.pop("evidence.json")
+    return found
+
+
 def no_work(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
     """From now on, the reading that is named fails the test."""
 

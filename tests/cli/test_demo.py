@@ -96,7 +96,8 @@ def test_ctrl_c_leaves_a_checkpoint_and_the_same_command_resumes(
     assert main(["demo", "--out", str(tmp_path), "--steps", "40"]) == 0
     assert "resuming at update" in capsys.readouterr().out
     assert logged_steps(tmp_path, "ps_usp") == list(range(1, 41))
-    assert not (tmp_path / "ps_usp").exists()
+    assert not checkpoints(tmp_path / "ps_usp")
+    assert (tmp_path / "ps_usp" / "run.json").exists()  # what a report is made of stays
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from uspebm.cli import user_data
 from uspebm.data.readers import FolderRules, open_source
 from uspebm.evaluation import metrics
 
-from .common import IMAGES, QUICK, ROWS, content, run, write_images
+from .common import IMAGES, QUICK, ROWS, model_content, run, write_images
 
 SIZES = [(4, 5), (8, 10), (3, 3), (9, 4)]
 
@@ -114,7 +114,7 @@ def test_a_file_of_settings_may_resize_and_skip(
     for k, size in enumerate(("6", "'6'", "'6x6'", "'6×6'")):
         config.write_text(f"resize = {size}\nskip-bad = true\n")
         assert run(*command, tmp_path / f"{k}", "--config", config) == 0
-        assert content(tmp_path / f"{k}") == content(tmp_path / "one")
+        assert model_content(tmp_path / f"{k}") == model_content(tmp_path / "one")
     config.write_text("resize = 0.5\n")
     refused("resize = 0.5 should be ", *command, tmp_path / "new", "--config", config)
 

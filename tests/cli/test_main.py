@@ -45,7 +45,7 @@ def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_script_is_this_command() -> None:
-    project = tomllib.loads(Path("pyproject.toml").read_text())["project"]
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
     assert pkgutil.resolve_name(project["scripts"]["uspebm"]) is main
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from uspebm.cli import fit
+from uspebm.cli import fit, user_data
 from uspebm.detector import energy_detector, fitting, folder
 from uspebm.recipes.named import RECIPE_NAMES
 
@@ -86,11 +86,11 @@ def test_the_rows_asked_for_are_just_enough(
     monkeypatch.setattr(fitting, "learn", learn)
     asked = Namespace(calibration=share, false_alarm_rate=rate, recipe="auto")
     with pytest.raises(ValueError, match=f"{rate} needs at least") as refusal:
-        fit._refuse_too_few(asked, 1, "x")
+        user_data.refuse_too_few(asked, 1, "x")
     wanted = int(str(refusal.value).split("needs at least ")[1].split(",")[0])
-    fit._refuse_too_few(asked, wanted, "x")
+    user_data.refuse_too_few(asked, wanted, "x")
     with pytest.raises(ValueError, match=f"{rate} needs at least {wanted},"):
-        fit._refuse_too_few(asked, wanted - 1, "x")
+        user_data.refuse_too_few(asked, wanted - 1, "x")
     detector = energy_detector.EnergyDetector(calibration=share, false_alarm_rate=rate)
     X = np.random.default_rng(0).normal(size=(wanted, 1))
     with pytest.raises(LearningError):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from .common import content, run
+from .common import model_content, run
 
 CONFIG = """
 out = "{out}"
@@ -33,7 +33,7 @@ def test_a_file_of_settings_equals_the_flags(
     assert run("fit", models / "x.csv", "--config", config) == 0
     assert json.loads(capsys.readouterr().out)["rows"] == 110
     assert run("fit", models / "x.csv", "--out", tmp_path / "two", *FLAGS) == 0
-    assert content(tmp_path / "one") == content(tmp_path / "two")
+    assert model_content(tmp_path / "one") == model_content(tmp_path / "two")
     own = (f"--config={config}", "--seed=4", "--out", tmp_path / "three", "--drop", "c")
     assert run("fit", models / "x.csv", *own) == 0
     about = json.loads((tmp_path / "three" / "model.json").read_text())

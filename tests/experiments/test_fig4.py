@@ -47,9 +47,12 @@ def test_the_demo_trains_what_its_recipes_say(tmp_path: Path) -> None:
     assert results["srlmc"]["kl"] == fits["srlmc"].kl
     assert results["config"] == json.loads((tmp_path / "config.json").read_text())
     assert sorted(path.name for path in tmp_path.iterdir()) == [
-        *("config.json", "demo.png", "demo.svg", "metrics.jsonl"),
-        *("ps_usp.safetensors", "results.json", "srlmc.safetensors"),
+        *("config.json", "demo.png", "demo.svg", "metrics.jsonl", "ps_usp", "ps_usp.safetensors"),
+        *("results.json", "srlmc", "srlmc.safetensors", "truth.npz"),
     ]
+    for method in ("ps_usp", "srlmc"):
+        left = sorted(path.name for path in (tmp_path / method).iterdir())
+        assert left == ["frames", "log.jsonl", "run.json"]
 
 
 @pytest.mark.usefixtures("small")

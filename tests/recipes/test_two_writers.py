@@ -12,7 +12,8 @@ from uspebm.support.locks import FolderInUseError
 
 
 def content(folder: Path) -> dict[str, bytes]:
-    return {p.name: p.read_bytes() for p in folder.iterdir()}
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
 def test_the_second_changes_nothing(tmp_path: Path) -> None:

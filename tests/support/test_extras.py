@@ -18,6 +18,8 @@ EXTRAS = {
     "onnx": ["onnx", "onnxscript"],
     "pipelines": ["skops", "skl2onnx"],
     "pyod": ["pyod"],
+    "report": ["plotly", "jinja2", "PIL"],
+    "tensorboard": ["tensorboard"],
 }
 BESIDES = ["pandas", "onnxruntime"]
 """Only tests have these."""
@@ -123,6 +125,17 @@ WORK = {
         "pipelines",
         "from uspebm.detector.pipelines import load_pipeline\nload_pipeline(folder)",
         "loading a pipeline needs skops, which is not installed: pip install 'uspebm[pipelines]'",
+    ),
+    "a report": (
+        "report",
+        "from uspebm.report.html import check_report_extra\ncheck_report_extra()",
+        "a report needs plotly, which is not installed: pip install 'uspebm[report]'",
+    ),
+    "event files": (
+        "tensorboard",
+        "from uspebm.report.tensorboard import check_tensorboard_extra\ncheck_tensorboard_extra()",
+        "--tensorboard needs tensorboard, which is not installed: "
+        "pip install 'uspebm[tensorboard]'",
     ),
     "a figure": (
         "plots",

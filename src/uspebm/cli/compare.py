@@ -5,6 +5,7 @@ from argparse import Namespace
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from .flags import (
@@ -18,6 +19,7 @@ from .flags import (
     whole,
 )
 from .output import answering, print_json, refuse_file, say
+from .report import leave_report
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -85,6 +87,7 @@ def run_compare(arguments: Namespace) -> None:
     from ..support.files import check_writable, whole_file
     from ..support.progress import console
 
+    began = monotonic()
     out: Path = arguments.out
     _refuse_mixtures(arguments)
     refuse_file(out)
@@ -108,8 +111,11 @@ def run_compare(arguments: Namespace) -> None:
         file.write(json.dumps(rows, indent=1).encode())
     with whole_file(out / "compare.md") as file:
         file.write(comparison.comparison_markdown(results).encode())
+    report = leave_report(out, arguments, began)
     if arguments.json:
-        print_json({"out": str(out), "results": rows})
+        print_json(
+            {"out": str(out), "report": None if report is None else str(report), "results": rows}
+        )
         return
     many = arguments.suite is not None
     console.print((comparison.summary_table if many else comparison.comparison_table)(results))
@@ -117,7 +123,7 @@ def run_compare(arguments: Namespace) -> None:
     if families > 1:
         apart = comparison.critical_difference(detectors, families)
         say(f"Mean ranks that differ by less than {apart:.2f} may do so by chance (Nemenyi, 5 %).")
-    say(f"Figures: {out}/")
+    say(f"Figures: {out}/" + ("" if report is None else f"; the report is {report}"))
 
 
 def _refuse_mixtures(arguments: Namespace) -> None:

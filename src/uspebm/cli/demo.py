@@ -3,10 +3,12 @@
 from argparse import Namespace
 from collections.abc import Mapping
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from .flags import Commands, folder_flag, new_command
 from .output import refuse_file, say
+from .report import leave_report
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -51,6 +53,7 @@ def run_demo(arguments: Namespace) -> None:
         raise ValueError(f"--seed {arguments.seed} must be between 0 and {2**32 - 1}")
     out: Path = arguments.out
     refuse_file(out)
+    began = monotonic()
 
     from ..experiments import fig4
     from ..experiments.run_folders import unfinished
@@ -72,6 +75,8 @@ def run_demo(arguments: Namespace) -> None:
         "(128 units instead of 512, 2,000 points instead of 5,000)."
     )
     say(f"Picture, figures, log and models: {out}/")
+    if (report := leave_report(out, arguments, began)) is not None:
+        say(f"Report, to be opened in a browser: {report}")
 
 
 def _table(measured: "Mapping[str, MixtureFit]") -> "Table":

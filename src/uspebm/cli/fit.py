@@ -4,11 +4,11 @@ What can be known to be wrong before the work is refused before it.
 """
 
 import argparse
-import math
 from argparse import Namespace
 from functools import partial
 from pathlib import Path
 from shutil import rmtree
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from .flags import (
@@ -24,12 +24,15 @@ from .flags import (
     number_flag,
     share,
     skip_flag,
+    tensorboard_flag,
     whole,
 )
 from .output import answering, files_skipped, print_json, refuse_inside, refuse_without_folder, say
+from .report import followed, leave_report
 
 if TYPE_CHECKING:
     from ..data.encoding import Hints
+    from ..data.readers.source import Rows
     from ..detector.energy_detector import EnergyDetector
 
 RECIPES = (
@@ -122,17 +125,28 @@ def _training_flags(command: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="where to train on images, such as cuda or mps (default: %(default)s)",
     )
+    tensorboard_flag(command)
 
 
 @answering
 def run_fit(arguments: Namespace) -> None:
     """Learn a detector and save it."""
     from ..detector.folder import ABOUT, check_place
+    from ..report.looking import looked_at
 
+    began = monotonic()
     check_place(arguments.out)
     refuse_inside(arguments.out, arguments.data)
     replaced = (arguments.out / ABOUT).exists()
-    detector, rows, skipped = learn_and_save(arguments)
+    training = training_folder(arguments.out)
+    with followed(
+        arguments, training, arguments.out.with_name(f"{arguments.out.name}.tensorboard")
+    ):
+        detector, X, skipped = learn_and_save(arguments)
+    rows = len(X)
+    look = partial(looked_at, detector, X, training, arguments.seed)
+    report = leave_report(arguments.out, arguments, began, look)
+    rmtree(training, ignore_errors=True)
     kept = len(detector.calibration_scores_)
     assert detector.recipe_ is not None
     if arguments.json:
@@ -146,6 +160,7 @@ def run_fit(arguments: Namespace) -> None:
                 "calibration_rows": kept,
                 "false_alarm_rate": arguments.false_alarm_rate,
                 "threshold": detector.offset_,
+                "report": None if report is None else str(report),
             }
         )
         return
@@ -154,21 +169,24 @@ def run_fit(arguments: Namespace) -> None:
         f"{_calibrated_by(detector)}{_left_out(detector)}; {detector.verdict()}; threshold "
         f"{detector.offset_:.6g} at a false-alarm rate of {arguments.false_alarm_rate:g}. The card "
         f"is {arguments.out}/README.md"
+        + ("" if report is None else f", the report {report}")
         + ("; the model that was there before is replaced" if replaced else "")
     )
 
 
-def learn_and_save(arguments: Namespace) -> "tuple[EnergyDetector, int, int]":
-    """A detector, from how many rows, and how many files were skipped; its folder is written."""
+def learn_and_save(arguments: Namespace) -> "tuple[EnergyDetector, Rows, int]":
+    """A detector, the rows it is from, and how many files were skipped; its folder is written.
+
+    What was kept of its training is still there.
+    """
     from ..detector.folder import save_model
 
-    detector, rows, skipped, made = _learned(arguments)
+    detector, X, skipped, made = _learned(arguments)
     detector.dropped_columns_ = tuple(arguments.drop)
     detector.resized_ = arguments.resize is not None
     name = arguments.data.name
-    save_model(detector, arguments.out, f"Model of {name}", f"{rows:,} rows of {name}", made)
-    rmtree(training_folder(arguments.out), ignore_errors=True)
-    return detector, rows, skipped
+    save_model(detector, arguments.out, f"Model of {name}", f"{len(X):,} rows of {name}", made)
+    return detector, X, skipped
 
 
 def _hints(arguments: Namespace) -> "Hints | None":
@@ -201,14 +219,14 @@ def _calibrated_by(detector: "EnergyDetector") -> str:
     return f"{len(detector.calibration_scores_):,} of them kept for calibration"
 
 
-def _learned(arguments: Namespace) -> "tuple[EnergyDetector, int, int, dict[str, Any]]":
-    """A detector, from how many rows, how many files were skipped, and how it was made."""
+def _learned(arguments: Namespace) -> "tuple[EnergyDetector, Rows, int, dict[str, Any]]":
+    """A detector, the rows it is from, how many files were skipped, and how it was made."""
     import numpy as np
 
     from ..data.readers import FolderRules, open_source, some_rows
     from ..detector.energy_detector import EnergyDetector
     from .making import how_made
-    from .user_data import check_columns, tell_repeated, tell_skipped
+    from .user_data import check_columns, refuse_too_few, tell_repeated, tell_skipped
 
     detector = EnergyDetector(
         arguments.recipe,
@@ -218,7 +236,7 @@ def _learned(arguments: Namespace) -> "tuple[EnergyDetector, int, int, dict[str,
         random_state=arguments.seed,
         verbose=True,
     )
-    enough = partial(_refuse_too_few, arguments)
+    enough = partial(refuse_too_few, arguments)
     enough(arguments.rows, f"--rows {arguments.rows}")
     refuse_without_folder("--resize", arguments.resize, [arguments.data])
     refuse_without_folder("--skip-bad", arguments.skip_bad, [arguments.data])
@@ -252,7 +270,7 @@ def _learned(arguments: Namespace) -> "tuple[EnergyDetector, int, int, dict[str,
         detector.set_encoding(source.encoding)
     elif source.columns is not None:
         detector.feature_names_in_ = np.array(source.columns, dtype=object)
-    return detector, len(X), skipped, made
+    return detector, X, skipped, made
 
 
 def training_folder(out: Path) -> Path:
@@ -260,32 +278,3 @@ def training_folder(out: Path) -> Path:
     from ..recipes.run import KEPT_BESIDE
 
     return out.with_name(out.name + KEPT_BESIDE)
-
-
-def _refuse_too_few(arguments: Namespace, rows: int, what: str) -> None:
-    """Those that calibrate are some of the ``rows``, or all; too few cannot tell rare alarms."""
-    from ..detector.fitting import MOST_FOLDED, USUAL_SHARE
-
-    rate, part = arguments.false_alarm_rate, arguments.calibration
-    if part == "auto":
-        # What can be folded keeps every row; the detector looks again when it knows them.
-        foldable = arguments.recipe in ("auto", "tables", "pixels") and rows <= MOST_FOLDED
-        part = "folds" if foldable else USUAL_SHARE
-
-    def kept(rows: int) -> int:
-        return rows if part == "folds" else min(max(1, round(part * rows)), rows - 1)
-
-    needed = math.ceil(1 / rate - 1e-9) - 1
-    if rows > 1 and kept(rows) >= needed:
-        return
-    if part == "folds":
-        wanted, said = max(2, needed), ""
-    else:
-        wanted = 2 if needed < 2 else math.ceil((needed - 0.5) / part)
-        said = f", a share of {part:g} of which is kept for calibration"
-    while kept(wanted) < needed:  # halves are rounded to even numbers
-        wanted += 1
-    raise ValueError(
-        f"{what}: {rows} row{'s' if rows > 1 else ''}, but a false-alarm rate of {rate:g} needs at "
-        f"least {wanted}{said}; give more rows, or a higher rate"
-    )

@@ -81,6 +81,15 @@ def json_flag(command: argparse.ArgumentParser) -> None:
     command.add_argument("--json", action="store_true", help="print JSON instead of text")
 
 
+def tensorboard_flag(command: argparse.ArgumentParser) -> None:
+    """Event files; :func:`~uspebm.cli.report.followed` writes them."""
+    command.add_argument(
+        "--tensorboard",
+        action="store_true",
+        help="write event files for TensorBoard, beside the results",
+    )
+
+
 def folder_flag(command: Parser, default: str, help_: str = "folder for the results") -> None:
     """The folder to write to."""
     command.add_argument(

@@ -19,9 +19,11 @@ from .flags import Parser
 from .info import add_info
 from .output import warn
 from .proxies import add_proxies
+from .report import add_report
 from .reproduce import add_reproduce
 from .rerun import add_rerun
 from .score import add_score
+from .watch import add_watch
 
 COMMANDS = (
     add_fit,
@@ -33,6 +35,8 @@ COMMANDS = (
     add_info,
     add_compare,
     add_demo,
+    add_report,
+    add_watch,
     add_reproduce,
     add_rerun,
     add_proxies,
@@ -43,11 +47,13 @@ COMMANDS = (
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; errors of the user's are one line on stderr and exit code 2."""
     parser = _parser()
+    given = sys.argv[1:] if argv is None else list(argv)
     try:
-        arguments = parser.parse_args(with_config(sys.argv[1:] if argv is None else argv))
+        arguments = parser.parse_args(with_config(given))
     except (ValueError, OSError) as error:
         warn(error)
         return 2
+    arguments.line = ("uspebm", *given)
     if arguments.version:
         from .. import __version__
 

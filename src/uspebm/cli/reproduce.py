@@ -3,9 +3,11 @@
 from argparse import Namespace
 from importlib import import_module
 from pathlib import Path
+from time import monotonic
 
-from .flags import Commands, folder_flag, new_command
+from .flags import Commands, folder_flag, new_command, tensorboard_flag
 from .output import refuse_file, say
+from .report import followed, leave_report
 
 FIGURES = ("fig1", "fig2", "fig3", "fig4", "props")
 """What ``reproduce all`` runs: minutes each."""
@@ -68,6 +70,7 @@ def add_reproduce(commands: Commands) -> None:
         help="of table1 and fig5: leave a seed out that diverges, or go back some fifty updates, "
         f"halve the learning rate and go on, {ROLLBACKS} times at most (default: %(default)s)",
     )
+    tensorboard_flag(command)
     folder_flag(command, "runs", "folder for the results, which go to DIR/PRESET/FIGURE")
 
 
@@ -97,11 +100,14 @@ def run_reproduce(arguments: Namespace) -> None:
         if arguments.only:
             config = config.only(arguments.only)
         out = arguments.out / arguments.preset / _folder(figure, arguments.inside)
-        found = experiment.run(out, config, arguments.seeds)
+        began = monotonic()
+        with followed(arguments, out, out / "tensorboard"):
+            found = experiment.run(out, config, arguments.seeds)
         console.print(claims.table(f"{figure}, preset {arguments.preset}", found))
         if arguments.preset == "smoke":
             say("A smoke run shows that everything works; its claims mean nothing.")
-        say(f"Figure and claims: {out}/")
+        report = leave_report(out, arguments, began)
+        say(f"Figure and claims: {out}/" + ("" if report is None else f"; the report is {report}"))
 
 
 def _folder(figure: str, inside: str) -> str:

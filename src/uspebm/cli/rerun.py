@@ -4,6 +4,7 @@ from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from shutil import rmtree
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
@@ -109,7 +110,7 @@ def _model_again(arguments: Namespace, out: Path) -> "Repetition":
     from ..recipes.repeat import Repetition
     from ..support.checksums import content_checksum
     from ..support.threads import computing_threads
-    from .fit import learn_and_save
+    from .fit import learn_and_save, training_folder
     from .making import arguments_again, making_of
 
     folder: Path = arguments.folder
@@ -129,6 +130,7 @@ def _model_again(arguments: Namespace, out: Path) -> "Repetition":
             said = f"the data: their SHA-256 was {made.data_sha256}, is {found}"
             return Repetition(said, now, 0, None)
         learn_and_save(arguments_again(settings, arguments.data, out))
+        rmtree(training_folder(out), ignore_errors=True)
     difference, weights = _compared(folder, out)
     return Repetition(difference, now, updates, weights)
 

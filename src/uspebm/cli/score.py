@@ -113,7 +113,7 @@ def run_score(arguments: Namespace) -> None:
     from ..detector.folder import load
     from ..support.files import check_writable
     from .deciding import decisions
-    from .user_data import open_for, scores_of, tell_skipped
+    from .user_data import open_for, scored_rows, tell_skipped
     from .why import explaining
 
     out: Path = arguments.out
@@ -131,7 +131,7 @@ def run_score(arguments: Namespace) -> None:
     beside = _beside(arguments, source)
     why = explaining(arguments, detector)
     rows = outliers = 0
-    with open_sink(out) as sink, closing(scores_of(detector, source, "scoring")) as scored:
+    with open_sink(out) as sink, closing(scored_rows(detector, source, "scoring")) as scored:
         for chunk, *values in decide(scored, _weights(arguments, source)):
             columns = dict(zip(SCORE_COLUMNS, values, strict=True))
             sink.write(beside(len(values[0])) | columns | why(chunk, values[0], values[2]))

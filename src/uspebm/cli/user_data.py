@@ -3,7 +3,9 @@
 Imports what is heavy: for functions that run, not for flags.
 """
 
+import math
 import warnings
+from argparse import Namespace
 from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ from ..data.readers import FolderRules, ImageFolder, Source, is_table, open_sour
 from ..data.readers.images import COLOUR, DEEP, GREY, ImageForm
 from ..data.readers.source import at_a_time
 from ..detector.energy_detector import EnergyDetector
+from ..detector.fitting import MOST_FOLDED, USUAL_SHARE
 from ..detector.steady import group_size, steady_scores
 from ..support.progress import counted
 from .output import warn
@@ -147,7 +150,7 @@ def tell_skipped(source: Source) -> int:
     return len(skipped)
 
 
-def scores_of(
+def scored_rows(
     detector: EnergyDetector, source: Source, title: str
 ) -> Generator[tuple[NDArray[Any], NDArray[np.float64]], None, None]:
     """Rows and their scores, a chunk at a time.
@@ -176,3 +179,30 @@ def scores_of(
                 said.add(warning.category)
                 warn(f"{source.path}: {warning.message}")
         yield chunk, scores
+
+
+def refuse_too_few(arguments: Namespace, rows: int, what: str) -> None:
+    """Those that calibrate are some of the ``rows``, or all; too few cannot tell rare alarms."""
+    rate, part = arguments.false_alarm_rate, arguments.calibration
+    if part == "auto":
+        # What can be folded keeps every row; the detector looks again when it knows them.
+        foldable = arguments.recipe in ("auto", "tables", "pixels") and rows <= MOST_FOLDED
+        part = "folds" if foldable else USUAL_SHARE
+
+    def kept(rows: int) -> int:
+        return rows if part == "folds" else min(max(1, round(part * rows)), rows - 1)
+
+    needed = math.ceil(1 / rate - 1e-9) - 1
+    if rows > 1 and kept(rows) >= needed:
+        return
+    if part == "folds":
+        wanted, said = max(2, needed), ""
+    else:
+        wanted = 2 if needed < 2 else math.ceil((needed - 0.5) / part)
+        said = f", a share of {part:g} of which is kept for calibration"
+    while kept(wanted) < needed:  # halves are rounded to even numbers
+        wanted += 1
+    raise ValueError(
+        f"{what}: {rows} row{'s' if rows > 1 else ''}, but a false-alarm rate of {rate:g} needs at "
+        f"least {wanted}{said}; give more rows, or a higher rate"
+    )

@@ -11,19 +11,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..data.writers import Columns
 from ..detector.energy_detector import EnergyDetector
 from ..detector.reasons import Reasons, held_rows
 from ..support.extras import need
 from ..support.files import check_writable
 from ..support.plots import new_figure, save_figure
 
+WhyCells = dict[str, NDArray[Any]]
+
 
 class Explaining(ABC):
     """What is written beside the scores of rows, and said at the end."""
 
     @abstractmethod
-    def __call__(self, rows: NDArray[Any], scores: NDArray[Any], out: NDArray[Any]) -> Columns:
+    def __call__(self, rows: NDArray[Any], scores: NDArray[Any], out: NDArray[Any]) -> WhyCells:
         """Columns for these rows; ``out``: which are outliers."""
 
     def said(self) -> str:
@@ -34,7 +35,7 @@ class Explaining(ABC):
 class Silence(Explaining):
     """No reasons were asked for."""
 
-    def __call__(self, rows: NDArray[Any], scores: NDArray[Any], out: NDArray[Any]) -> Columns:
+    def __call__(self, rows: NDArray[Any], scores: NDArray[Any], out: NDArray[Any]) -> WhyCells:
         return {}
 
 
@@ -46,7 +47,7 @@ class WhyColumns(Explaining):
         self._detector = detector
         self._most = min(most, len(detector.columns().used))
 
-    def __call__(self, rows: NDArray[Any], scores: NDArray[Any], out: NDArray[Any]) -> Columns:
+    def __call__(self, rows: NDArray[Any], scores: NDArray[Any], out: NDArray[Any]) -> WhyCells:
         found: dict[str, NDArray[Any]] = {}
         for k in range(1, self._most + 1):
             texts = ("why", "value", "expected")
@@ -76,7 +77,7 @@ class WhyMaps(Explaining):
         self._least: list[tuple[float, int, NDArray[Any]]] = []
         self._seen = 0
 
-    def __call__(self, rows: NDArray[Any], scores: NDArray[Any], out: NDArray[Any]) -> Columns:
+    def __call__(self, rows: NDArray[Any], scores: NDArray[Any], out: NDArray[Any]) -> WhyCells:
         for k in np.argsort(scores, kind="stable")[: self._most]:
             self._least.append((float(scores[k]), self._seen + int(k), rows[k]))
         self._least = sorted(self._least, key=lambda one: one[:2])[: self._most]

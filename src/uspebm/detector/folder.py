@@ -35,6 +35,8 @@ from .worth import Worth
 
 FORMAT = 2
 WEIGHTS, ABOUT, CARD, CURVE = "weights.safetensors", "model.json", "README.md", "curve.png"
+REPORT, EVIDENCE = "report.html", "evidence.json"
+"""What :mod:`uspebm.report` may add: a page, and what it is made of."""
 MOST_SAID = 1 << 22
 """Bytes that a model's JSON may have, and its card; more where the weights have more."""
 SETTINGS = ("calibration", "false_alarm_rate", "verbose")
@@ -82,7 +84,7 @@ def check_place(folder: Path) -> None:
             raise ModelFileError(
                 f"{folder} exists and is no model: choose another folder, or empty it"
             )
-        if others := sorted(found - {WEIGHTS, ABOUT, CARD, CURVE}):
+        if others := sorted(found - {WEIGHTS, ABOUT, CARD, CURVE, REPORT, EVIDENCE}):
             raise ModelFileError(
                 f"{folder} is a model that would be replaced, but also holds {others[0]!r}: choose "
                 "another folder, or move that"

@@ -38,6 +38,7 @@ from .two_modes import (
     in_distribution,
     line_fit,
     line_run,
+    save_line_truth,
     tilted_start,
     true_line,
 )
@@ -57,6 +58,7 @@ def run(out: Path, config: LineSettings, seeds: int) -> list[Claim]:
     fits: dict[str, list[LineFit]] = {row: [] for row in (*ROW_TITLES, "srlmc-tilted")}
     drawn = []
     apart = []
+    save_line_truth(out)
     for seed in range(seeds):
         densities = {}
         for row, phase in config.phases().items():

@@ -33,6 +33,7 @@ from .two_modes import (
     chain_starts,
     line_fit,
     line_run,
+    save_line_truth,
     true_line,
 )
 
@@ -52,6 +53,7 @@ def run(out: Path, config: LineSettings, seeds: int) -> list[Claim]:
     spreads: list[list[float]] = []
     widths: list[list[float]] = []
     matching: list[float] = []
+    save_line_truth(out)
     for seed in range(seeds):
         recipe = config.recipe("srlmc", config.sampler)
         energy = line_run(recipe, out.parent / "fig1" / "runs", seed).energy

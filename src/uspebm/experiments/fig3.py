@@ -26,6 +26,7 @@ from .two_modes import (
     TWO_MODES,
     LineSettings,
     chain_ends,
+    save_line_truth,
     true_line,
     wasserstein,
 )
@@ -43,6 +44,7 @@ def run(out: Path, config: LineSettings, seeds: int) -> list[Claim]:
     last: list[float] = []
     stayed: list[float] = []
     distances: list[dict[int, float]] = []
+    save_line_truth(out)
     for seed in range(seeds):
         looks, watched = _watch(out, config, seed)
         distances.append({note["step"]: note["distance"] for note in looks})

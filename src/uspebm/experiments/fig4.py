@@ -44,6 +44,7 @@ from .mixture import (
     evenness,
     mixture_fit,
     plane_extent,
+    save_truth,
     true_mixture,
 )
 from .run_folders import drop_checkpoints, drop_run, unfinished
@@ -127,6 +128,7 @@ def run(out: Path, config: Fig4Settings, seeds: int) -> list[Claim]:
     brighter: list[float] = []
     even: list[dict[str, float]] = []
     collapsed: list[float] = []
+    save_truth(out)
     for seed in range(seeds):
         ours, theirs = (_learned(recipe, out, f"-{seed}", seed) for recipe in config.recipes)
         ps_usp.append(ours.fit)
@@ -153,11 +155,12 @@ def demo(out: Path, updates: int, seed: int, fresh: bool = False) -> dict[str, M
     """Train both as ``DEMO`` says, and write ``results.json``, ``metrics.jsonl`` and the picture.
 
     A run that was interrupted goes on where it stopped, unless ``fresh``. The trained models are
-    kept as snapshots beside the figures.
+    kept as snapshots beside the figures, and of their runs what a report shows.
     """
     config = DEMO.with_updates(updates)
     settings = {"seed": seed, **as_plain(config)}
     _prepare(out, json.dumps(settings, indent=2), fresh)
+    save_truth(out)
     both = [_learned(recipe, out, "", seed) for recipe in config.recipes]
     _draw(out / "demo", *both)
     with whole_file(out / "metrics.jsonl") as file:
@@ -168,7 +171,7 @@ def demo(out: Path, updates: int, seed: int, fresh: bool = False) -> dict[str, M
     results = {name: fit._asdict() for name, fit in fits.items()}
     with whole_file(out / "results.json") as file:
         file.write(json.dumps({**results, "config": settings}, indent=2).encode())
-    _drop_demo(out)
+    drop_checkpoints(out)
     return fits
 
 
@@ -187,7 +190,8 @@ def _prepare(out: Path, settings: str, fresh: bool) -> None:
 
 
 def _drop_demo(out: Path) -> None:
-    """Remove what only resuming needs."""
+    """Remove the trainings of an earlier demo, and what came of them."""
+    (out / "results.json").unlink(missing_ok=True)
     for recipe in DEMO.recipes:
         drop_run(out / recipe.name)
 

@@ -1,5 +1,6 @@
 """The six-mode mixture in the plane (the paper's section 6.1), and how a model of it is judged."""
 
+from pathlib import Path
 from typing import NamedTuple
 
 import torch
@@ -14,7 +15,9 @@ from ..evaluation.grid_density import (
     ood_share,
     region,
 )
+from ..recipes.frames import density_frame, write_frame
 from ..recipes.paper import MODES, PLANE
+from ..report.run_page import TRUTH
 from ..support.plots import Extent
 from ..types import Energy
 
@@ -35,6 +38,11 @@ class MixtureFit(NamedTuple):
 def true_mixture() -> GridDensity:
     """The mixture on the grid."""
     return grid_density(MIXTURE, PLANE, PLANE_CELLS)
+
+
+def save_truth(out: Path) -> None:
+    """The mixture's density, for reports on runs below ``out``."""
+    write_frame(density_frame(MIXTURE, PLANE), out / TRUTH)
 
 
 def plane_extent() -> Extent:

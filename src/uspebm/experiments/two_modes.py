@@ -14,7 +14,9 @@ from ..energies.rules import GivenEnergy, ReconstructionRule
 from ..evaluation.grid_density import GridDensity, grid_density, kl, ood_share, region
 from ..negative import Importance, Langevin, Replay, RiemannGrid
 from ..recipes import Recipe, Run, Schedule, train
+from ..recipes.frames import density_frame, write_frame
 from ..recipes.paper import LINE, line_recipe
+from ..report.run_page import TRUTH
 from ..support.randomness import generator
 from ..types import Energy, NegativePhase
 
@@ -83,6 +85,11 @@ def tilted_start(config: LineSettings, folder: Path, seed: int) -> GivenEnergy:
     where = folder / f"{recipe.name}-{seed}"
     trained = train(replace(recipe, schedule=half), LOPSIDED_MODES, where, seed)
     return GivenEnergy(copy.deepcopy(trained.energy).requires_grad_())
+
+
+def save_line_truth(out: Path) -> None:
+    """The mixture's density, for reports on runs below ``out``."""
+    write_frame(density_frame(TWO_MODES, LINE), out / TRUTH)
 
 
 def true_line() -> GridDensity:

@@ -1,9 +1,9 @@
 """Training as everything above ``fit`` does it: resumable, logged, with snapshots.
 
 A run in a folder leaves ``run.json`` (recipe, seed, a fingerprint of the data), ``record.jsonl``
-(:mod:`.record`), ``log.jsonl`` (a line per update), checkpoints, and ``snapshots/`` of raw and
-averaged weights. The same call goes on with an interrupted run, exactly, and finds a finished one;
-with other settings it is refused.
+(:mod:`.record`), ``log.jsonl`` (a line per update), checkpoints, ``snapshots/`` of raw and averaged
+weights, and ``frames/`` to look at. The same call goes on with an interrupted run, exactly, and
+finds a finished one; with other settings it is refused.
 """
 
 import copy
@@ -34,6 +34,7 @@ from ..training import (
 from ..training.checkpoint import checkpoints, refuse_older, saved_along
 from ..training.run_log import log_rows, logged, rewind, whole_rows, write_rows
 from ..types import Proposal
+from .frames import Frames
 from .held_out import Curve, Judge, Look
 from .plain import as_plain, fingerprint
 from .recipe import Noisy, Recipe, allowed_device, begin
@@ -92,8 +93,7 @@ class Run:
         law = None if isinstance(data, Tensor) else data
         like = generator(seed, "like")
         points = data if isinstance(data, Tensor) else data.sample(LIKE, like, torch.float32)
-        held_out = recipe.schedule.held_out
-        held = points[:0]
+        held_out, held = recipe.schedule.held_out, points[:0]
         if held_out is not None:
             points, held = held_out.split(points, seed)
         self._whole = recipe.energy.build(points, seed).to(allowed_device(device, recipe))
@@ -105,6 +105,7 @@ class Run:
         self._batch_size = min(recipe.schedule.batch_size, len(points))
         few = held_out is not None and len(points) < held_out.fewest
         self._updates = 0 if few else recipe.schedule.updates
+        self._frames = Frames(self._updates, self.phase.domain, points)
         self.judge: Judge | None = None
         if held_out is not None and isinstance(self._whole, TiltedEnergy):
             self.judge = Judge(held_out, self._whole.reference, held, seed)
@@ -126,10 +127,8 @@ class Run:
     @property
     def done(self) -> bool:
         """Whether there is nothing left to train."""
-        return self.state.step >= self._updates or self._judged()
-
-    def _judged(self) -> bool:
-        return self.judge is not None and self.judge.done
+        judged = self.judge is not None and self.judge.done
+        return judged or self.state.step >= self._updates
 
     @property
     def energy(self) -> nn.Module:
@@ -227,13 +226,15 @@ class Run:
                 seen = shown(seen, self._updates, self.name, self._figures, done=state.step)
             for record in seen:
                 yield record
-                if self._judged():
+                if self.done:
                     return
 
     def _looked_at(self, records: Iterator[Record]) -> Iterator[Record]:
         for record in records:
             self._look(record.step)
             self._snapshot()
+            if self.folder is not None and self.judge is None:
+                self._frames.keep(self.state, self.folder / "frames")
             yield record
 
     def _figures(self, record: Record) -> str:
@@ -253,11 +254,10 @@ class Run:
             write_rows(self.folder / "curve.jsonl", (k._asdict() for k in self.judge.curve))
 
     def _snapshot(self) -> None:
-        step = self.state.step
+        state, step = self.state, self.state.step
         if self.folder is None or not self.recipe.schedule.has_snapshot(step):
             return
-        kinds = {"raw": self.state.module, "averaged": self.state.average.module}
-        for weights, module in kinds.items():
+        for weights, module in (("raw", state.module), ("averaged", state.average.module)):
             path = self._snapshot_folder() / f"{weights}-{step:06}.safetensors"
             if not path.exists():
                 save_snapshot(module, path, what=f"{weights} weights after update {step}")
