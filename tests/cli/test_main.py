@@ -16,7 +16,10 @@ from uspebm.cli import bench
 from uspebm.cli.main import COMMANDS, main
 
 NAMES = [add.__name__.removeprefix("add_") for add in COMMANDS]
-HEAVY = ("torch", "numpy", "rich", "sklearn", "scipy", "pyarrow", "PIL", "matplotlib", "pandas")
+HEAVY = (
+    *("torch", "numpy", "rich", "sklearn", "scipy", "pyarrow", "PIL", "matplotlib", "pandas"),
+    *("fastapi", "uvicorn", "prometheus_client"),
+)
 LOADED = """
 import sys
 from uspebm.cli.main import main

@@ -67,6 +67,7 @@ def test_a_threshold_from_the_training_scores_breaks_the_law() -> None:
     [
         (98, 0.01, "needs at least 99 calibration points; there are 98"),
         (0, 0.5, "needs at least 1 calibration points; there are 0"),
+        (98, 5e-324, "needs at least 999999999999999999 calibration points; there are 98"),
         (10, 0.0, "false_alarm_rate=0.0 must lie between 0 and 1"),
         (10, 5.0, "false_alarm_rate=5.0 must lie between 0 and 1"),
     ],
@@ -79,6 +80,7 @@ def test_rates_that_cannot_be_kept_are_refused(points: int, rate: float, message
 def test_enough_points_are_enough() -> None:
     assert alarms(99, 0.01) == 1
     assert alarms(1, 0.5) == 1
+    assert alarms(99, 1 - 1e-16) == 99  # there is no hundredth score
 
 
 def test_false_discoveries_stay_below_their_rate() -> None:

@@ -20,6 +20,7 @@ EXTRAS = {
     "pyod": ["pyod"],
     "report": ["plotly", "jinja2", "PIL"],
     "tensorboard": ["tensorboard"],
+    "serve": ["fastapi", "uvicorn", "httptools", "prometheus_client"],
 }
 BESIDES = ["pandas", "onnxruntime"]
 """Only tests have these."""
@@ -136,6 +137,13 @@ WORK = {
         "from uspebm.report.tensorboard import check_tensorboard_extra\ncheck_tensorboard_extra()",
         "--tensorboard needs tensorboard, which is not installed: "
         "pip install 'uspebm[tensorboard]'",
+    ),
+    "a service": (
+        "serve",
+        "from argparse import Namespace\n"
+        "from uspebm.cli.serve import run_serve\n"
+        "run_serve(Namespace(json=False))",
+        "the service needs fastapi, which is not installed: pip install 'uspebm[serve]'",
     ),
     "a figure": (
         "plots",

@@ -23,6 +23,7 @@ from .report import add_report
 from .reproduce import add_reproduce
 from .rerun import add_rerun
 from .score import add_score
+from .serve import add_serve
 from .watch import add_watch
 
 COMMANDS = (
@@ -30,6 +31,7 @@ COMMANDS = (
     add_score,
     add_calibrate,
     add_drift,
+    add_serve,
     add_evaluate,
     add_export,
     add_info,

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..data.encoding import EncodedColumn, Encoding
 from ..data.points import described, points
 from ..data.readers import FolderRules, ImageFolder, Source, is_table, open_source
 from ..data.readers.images import COLOUR, DEEP, GREY, ImageForm
@@ -101,13 +100,7 @@ def open_for(
 
     Images of a folder are resized if the model's were; bad ones are those that it cannot score.
     """
-    names = getattr(detector, "feature_names_in_", None)
-    columns = None if names is None or not is_table(path) else tuple(map(str, names))
-    wish = detector.encoding_
-    if columns is not None and wish is not None:
-        columns = wish.used
-    elif columns is not None and getattr(detector.scorer_.energy, "fills", False):
-        wish = Encoding(tuple(EncodedColumn(name, "number") for name in columns))
+    columns, wish = detector.table_columns() if is_table(path) else (None, None)
     source = open_source(path, columns, drop, _rules_of(detector, skip_bad), wish)
     try:
         event = tuple(points(np.zeros((1, *source.event_shape))).shape[1:])

@@ -29,6 +29,22 @@ class InputMixin:
     feature_names_in_: NDArray[Any]
     encoding_: Encoding | None
 
+    def as_points(self, X: ArrayLike) -> Tensor:
+        """What ``score_samples`` scores: ``X`` checked, as points ``(N, *event)``."""
+        return self._points(X, reset=False)
+
+    def table_columns(self) -> tuple[tuple[str, ...] | None, Encoding | None]:
+        """Columns that it takes of a file, in order, and how; None of those without names."""
+        names = getattr(self, "feature_names_in_", None)
+        if names is None:
+            return None, None
+        if self.encoding_ is not None:
+            return self.encoding_.used, self.encoding_
+        columns = tuple(map(str, names))
+        if not getattr(self.scorer_.energy, "fills", False):
+            return columns, None
+        return columns, Encoding(tuple(EncodedColumn(name, "number") for name in columns))
+
     def _points(self, X: ArrayLike, *, reset: bool, fewest: int = 2) -> Tensor:
         if isinstance(X, Tensor):
             X = X.detach().cpu().numpy()

@@ -119,9 +119,9 @@ def alarms(points: int, false_alarm_rate: float) -> int:
     """k = ⌊α (m + 1)⌋, if there are enough calibration ``points`` for that rate."""
     if not 0 < false_alarm_rate < 1:
         raise ValueError(f"false_alarm_rate={false_alarm_rate} must lie between 0 and 1")
-    rank = math.floor(false_alarm_rate * (points + 1) + 1e-9)
+    rank = min(math.floor(false_alarm_rate * (points + 1) + 1e-9), points)
     if rank < 1:
-        needed = math.ceil(1 / false_alarm_rate - 1e-9) - 1
+        needed = math.ceil(min(1 / false_alarm_rate, 1e18) - 1e-9) - 1
         raise ValueError(
             f"false_alarm_rate={false_alarm_rate} needs at least {needed} calibration points; "
             f"there are {points}"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...support.reading import UnreadableError, reading, refuse_bomb
 from ..idx import idx_shape, wrong_length
@@ -72,6 +73,15 @@ def opened_array(path: Path) -> Iterator[tuple[Layout, IO[bytes]]]:
             if layout.size != (size := path.stat().st_size):
                 raise wrong_length(path, layout.shape, size)
             yield layout, file
+
+
+def npy_content(content: bytes, path: Path) -> NDArray[Any]:
+    """The array of a ``.npy`` file that is in memory, read-only; ``path`` is for the message."""
+    with reading(path, "cannot be read as .npy"):
+        layout = _npy_layout(io.BytesIO(content), path)
+        _refuse_other_size(layout, len(content), path)
+        values = np.frombuffer(content, layout.dtype, offset=layout.begin)
+        return values.reshape(layout.shape, order="F" if layout.by_columns else "C")
 
 
 def _idx_layout(stream: IO[bytes], path: Path) -> Layout:
