@@ -1,14 +1,13 @@
 """A long training, whose memory does not grow."""
 
-import os
 import time
 from dataclasses import replace
 from multiprocessing.connection import Connection
-from pathlib import Path
 
 import torch
 
 from uspebm.recipes import Run
+from uspebm.support.memory import resident_mebibytes
 
 from .jobs import CROWDED, context, images, working_folder
 from .report import Row, say
@@ -57,15 +56,9 @@ def _train(seconds: float, pipe: Connection) -> None:
                 continue
             looked = passed
             if passed < seconds / 10:
-                first = max(first, _resident())
+                first = max(first, resident_mebibytes())
             else:
-                most = max(most, _resident())
+                most = max(most, resident_mebibytes())
             if passed >= seconds:
                 break
         pipe.send((first, most, updates, int(seconds // 20)))
-
-
-def _resident() -> float:
-    """MiB of memory that this process holds."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20

@@ -14,7 +14,7 @@ from ..support.checksums import content_checksum
 from ..support.reading import reading
 from .flags import Parser
 
-NO_SETTINGS = ("command", "version", "run", "data", "out", "config", "json", "tensorboard")
+NO_SETTINGS = ("command", "version", "run", "data", "out", "config", "json", "line", "tensorboard")
 """Of a command's arguments, those that decide nothing about the model."""
 
 

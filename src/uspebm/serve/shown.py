@@ -9,10 +9,10 @@ from torch import Tensor
 
 from ..data.encoding import DAY, WEEK, EncodedColumn
 from ..detector.energy_detector import EnergyDetector
+from ..report.html import plain_numbers
 
 WEEKDAYS = ("Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed")
 """From the first day that is counted."""
-DIGITS = 6
 OTHER = "other"
 
 
@@ -83,9 +83,7 @@ def plain_value(value: Any) -> Any:
     """
     if isinstance(value, np.generic):
         value = value.item()
-    if isinstance(value, float):
-        return float(f"{value:.{DIGITS}g}") if math.isfinite(value) else None
-    return value
+    return plain_numbers(value)
 
 
 def shown_image(values: NDArray[Any]) -> list[Any]:
