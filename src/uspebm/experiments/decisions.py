@@ -29,10 +29,10 @@ from ..support.memory import resident_mebibytes
 from ..support.progress import console
 from .claims import Claim, claim, save_results
 
-Values = Sequence[float] | NDArray[np.float64]
+OnePerFit = Sequence[float] | NDArray[np.float64]
 """One for each fit, or stream."""
-Measured = Iterator[tuple[str, Values]]
-Rows = NDArray[np.float64]
+Measured = Iterator[tuple[str, OnePerFit]]
+Drawn = NDArray[np.float64]
 RATES_STATED = (0.01, 0.05, 0.1)
 ROWS_FITTED, COLUMNS_FITTED, ROWS_NEW = 400, 3, 1000
 CONFIDENCE = 0.9
@@ -45,7 +45,7 @@ class DecisionSettings:
     fits: int
     streams: int
     long_stream: int
-    """Rows of the stream whose memory is watched."""
+    """Drawn of the stream whose memory is watched."""
 
 
 PAPER = DecisionSettings(fits=200, streams=1000, long_stream=10_000_000)
@@ -55,7 +55,7 @@ SMOKE = DecisionSettings(fits=3, streams=2, long_stream=3000)
 
 def run(out: Path, config: DecisionSettings, seeds: int) -> list[Claim]:
     """All of it, for each seed."""
-    found: dict[str, list[Values]] = {}
+    found: dict[str, list[OnePerFit]] = {}
     parts = (_alarms, _discoveries, _reasons, _streams, _long_stream)
     for seed in range(seeds):
         for part in parts:
@@ -67,7 +67,7 @@ def run(out: Path, config: DecisionSettings, seeds: int) -> list[Claim]:
     return claims
 
 
-def _judged(name: str, values: list[Values]) -> Claim:
+def _judged(name: str, values: list[OnePerFit]) -> Claim:
     """Whether the mean is within its bound, but for two standard errors over fits or streams."""
     what, _, bound = name.rpartition(", ")
     sign, number = bound.split()
@@ -77,12 +77,12 @@ def _judged(name: str, values: list[Values]) -> Claim:
     return claim(what, bound, [float(np.mean(one)) for one in values], kept)
 
 
-def _rows(draws: np.random.Generator, n: int, tied: bool, columns: int = COLUMNS_FITTED) -> Rows:
+def _rows(draws: np.random.Generator, n: int, tied: bool, columns: int = COLUMNS_FITTED) -> Drawn:
     x = draws.normal(size=(n, columns))
     return np.asarray(np.round(x) if tied else x)
 
 
-def _fitted(draws: np.random.Generator, x: Rows, kind: str) -> EnergyDetector:
+def _fitted(draws: np.random.Generator, x: Drawn, kind: str) -> EnergyDetector:
     calibration = "folds" if kind == "folds" else 0.5
     seed = int(draws.integers(2**31))
     return EnergyDetector(calibration=calibration, random_state=seed).fit(x)  # type: ignore[arg-type]
