@@ -1,4 +1,4 @@
-"""What docs/research.md and the README show of own energies runs, and does what they say."""
+"""What docs/research.md and the guide show of own energies runs, and does what they say."""
 
 import re
 import sys
@@ -17,7 +17,7 @@ from uspebm.evaluation.metrics import detection
 from uspebm.support.randomness import generator
 
 ROOT = Path(__file__).parents[1]
-PAGE = (ROOT / "docs" / "research.md").read_text() + (ROOT / "README.md").read_text()
+PAGE = "".join((ROOT / "docs" / f).read_text() for f in ("research.md", "guides/own-energy.md"))
 SHAPE = (3, 32, 32)
 
 

@@ -1,0 +1,140 @@
+"""What the pages of the site show runs, and names what there is."""
+
+import re
+import shlex
+import tomllib
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import uspebm
+from uspebm.cli.main import _parser
+from uspebm.detector.folder import pretrained
+from uspebm.recipes.named import RECIPE_NAMES
+
+from .pages import (
+    DOCS,
+    ROOT,
+    blocks,
+    first_cells,
+    links,
+    page,
+    page_names,
+    prose,
+    quoted,
+    shown_commands,
+)
+
+ELSEWHERE = {"research", "guides/own-energy"}
+"""Pages whose code has tests of its own (test_research.py)."""
+PAGES = page_names()
+SHOWN = "\n".join(page(name) for name in PAGES)
+
+
+WITH_CODE = {name for name in PAGES if blocks(page(name), "python")}
+
+
+@pytest.mark.parametrize("name", sorted(WITH_CODE - ELSEWHERE))
+def test_the_code_of_a_page_runs(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One block after the other, as a reader would."""
+    monkeypatch.chdir(tmp_path)
+    torch.manual_seed(0)
+    names: dict[str, Any] = {"__name__": "page"}
+    for code in blocks(page(name), "python"):
+        exec(compile(code, f"{name}.md", "exec"), names)
+
+
+def test_every_piece_that_is_named_exists() -> None:
+    pieces = [name for cell in first_cells(page("pieces"), "piece") for name in quoted(cell)]
+    assert len(pieces) > 40
+    for piece in pieces:
+        if piece.startswith("uspebm."):
+            import_module(piece)
+        else:
+            name, _, attribute = piece.partition(".")
+            assert name in uspebm.__all__
+            assert hasattr(getattr(uspebm, name), attribute or "__doc__")
+
+
+def test_every_public_name_answers_a_question_or_is_a_word_of_one() -> None:
+    """What the table leaves out are types of results, errors and protocols."""
+    left_out = set(uspebm.__all__) - {q for t in quoted(page("pieces")) for q in t.split(".")}
+    assert left_out == {
+        *("CheckpointError", "DivergedError", "NonFiniteError"),
+        *("Energy", "NegativePhase", "Nodes", "Objective", "Particles", "Record"),
+    }
+
+
+@pytest.mark.parametrize("name", [n for n in PAGES if "uspebm " in page(n)])
+def test_the_parser_takes_every_command_of_a_page(name: str) -> None:
+    """Those in blocks, and in its text those with something to them; a seed is called S there."""
+    text = page(name)
+    commands = [words for code in blocks(text, "sh") for words in shown_commands(code)]
+    for words in commands:
+        assert _parser().parse_args(words).command == words[0]
+    named = [
+        q.replace(" S", " 0")
+        for q in quoted(prose(text))
+        if re.match(r"uspebm [a-z]", q) and "|" not in q and "CLASS" not in q
+    ]
+    for command in named:
+        if "-" in command:
+            _parser().parse_args(shlex.split(command)[1:])
+        with pytest.raises(SystemExit) as stopped:
+            _parser().parse_args([command.split()[1], "--help"])
+        assert stopped.value.code == 0
+
+
+def test_what_no_parser_takes_is_noticed(capsys: pytest.CaptureFixture[str]) -> None:
+    """The mutants: a flag and a command that are gone."""
+    for text in ("uspebm fit x.csv --out m --method srlmc  # once", "uspebm train x.csv"):
+        (words,) = shown_commands(text)
+        with pytest.raises(SystemExit) as stopped:
+            _parser().parse_args(words)
+        assert stopped.value.code == 2
+    assert "unrecognized arguments: --method srlmc" in capsys.readouterr().err
+
+
+def test_every_command_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = {words[0] for code in blocks(page("commands"), "sh") for words in shown_commands(code)}
+    with pytest.raises(SystemExit):
+        _parser().parse_args(["--help"])
+    known = set(re.findall(r"^    ([a-z]+)(?: |$)", capsys.readouterr().out, re.MULTILINE))
+    assert shown == known
+
+
+@pytest.mark.parametrize("command", ["fit", "score"])
+def test_the_flags_that_are_named_are_all(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    (paragraph,) = re.findall(rf"^`{command}` takes .*?\n\n", page("commands"), re.S | re.M)
+    with pytest.raises(SystemExit):
+        _parser().parse_args([command, "--help"])
+    taken = set(re.findall(r"--[a-z-]*[a-z]", re.sub(r"-\n +", "-", capsys.readouterr().out)))
+    assert set(re.findall(r"--[a-z-]+", paragraph)) | {"--out", "--help"} == taken
+
+
+def test_recipes_extras_and_models_are_all_there_are() -> None:
+    guides = page("guides/tables") + page("guides/images")
+    recipes = {name for cell in first_cells(guides, "recipe") for name in quoted(cell)}
+    assert recipes == {f'"{name}"' for name in RECIPE_NAMES if name != "auto"} | {"Recipe"}
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        extras = tomllib.load(file)["project"]["optional-dependencies"]
+    named = {name for cell in first_cells(page("start"), "extra") for name in quoted(cell)}
+    assert named == extras.keys() - {"bench", "dev"}
+    assert all(name in page("guides/images") for name in pretrained())
+    assert not re.search(r"fashion-mnist-(srlmc-)?\d", SHOWN)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_what_a_page_links_to_is_there(name: str) -> None:
+    folder = (DOCS / name).parent
+    assert [link for link in links(page(name)) if not (folder / link).exists()] == []
+
+
+def test_ours_are_not_bold_where_they_say_little() -> None:
+    (ours,) = re.findall(r"^\| \*\*features of a crowded.*$", page("experiments"), re.MULTILINE)
+    assert ["**" in cell for cell in ours.split("|")[2:-1]] == [True] * 3 + [False] * 2
