@@ -66,6 +66,12 @@ def add_compare(commands: Commands) -> None:
         metavar="DETECTOR",
         help="of a suite, only this detector, by its name in the table; repeatable",
     )
+    command.add_argument(
+        "--train-rows",
+        type=whole(2),
+        metavar="INT",
+        help="of a suite, rows of a set to learn from at most (default: half of the normal ones)",
+    )
     number_flag(command, "--jobs", whole(1), 1, "of a suite, sets at a time, on one thread each")
     drop_flag(command)
     column_flags(command)
@@ -139,7 +145,11 @@ def _refuse_mixtures(arguments: Namespace) -> None:
             raise ValueError(f"--suite {arguments.suite} is no folder")
     elif arguments.faults is not None and arguments.data is None:
         raise ValueError(f"--faults {arguments.faults} needs DATA to learn what is normal")
-    for flag, value in (("--jobs", arguments.jobs > 1), ("--only", arguments.only)):
+    for flag, value in (
+        ("--jobs", arguments.jobs > 1),
+        ("--only", arguments.only),
+        ("--train-rows", arguments.train_rows),
+    ):
         if value and arguments.suite is None:
             raise ValueError(f"{flag} is for --suite")
 
@@ -171,12 +181,12 @@ def _on_suite(arguments: Namespace) -> "tuple[int, Iterator[Judgement]]":
     from .. import __version__
     from ..evaluation.suite import Suite, compare_on_suite, kept_beside
 
-    kept = kept_beside(arguments.out, arguments.suite, __version__)
     known = list(on_suites())
     if unknown := [name for name in arguments.only if name not in known]:
         raise ValueError(f"there is no detector {unknown[0]!r}, but {', '.join(known)}")
     chosen = [name for name in known if name in arguments.only] or known
-    suite = Suite(arguments.suite, on_suites, chosen, arguments.seeds)
+    suite = Suite(arguments.suite, on_suites, chosen, arguments.seeds, arguments.train_rows)
+    kept = kept_beside(arguments.out, suite, __version__)
     return len(suite.tasks), compare_on_suite(suite, kept, arguments.jobs)
 
 

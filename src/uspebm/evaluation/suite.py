@@ -37,6 +37,7 @@ class Task(NamedTuple):
     seed: int
     detector: str
     detectors: Registry
+    train_rows: int | None = None
 
     @property
     def key(self) -> tuple[str, str, int]:
@@ -52,8 +53,10 @@ def suite_sets(folder: Path) -> list[Path]:
     return found
 
 
-def suite_problem(path: Path, seed: int, most_rows: int = MOST_ROWS) -> AnomalyProblem:
-    """One file, split by ``seed``."""
+def suite_problem(
+    path: Path, seed: int, most_rows: int = MOST_ROWS, train_rows: int | None = None
+) -> AnomalyProblem:
+    """One file, split by ``seed``; ``train_rows``: to learn from at most."""
     with np.load(path, allow_pickle=False) as file:
         missing = {"X", "y"} - set(file.files)
         if missing:
@@ -72,12 +75,12 @@ def suite_problem(path: Path, seed: int, most_rows: int = MOST_ROWS) -> AnomalyP
     if half < 2 or half == len(normal) or not (y == 1).any():
         raise ValueError(f"{path}: {len(normal)} normal rows and {(y == 1).sum()} anomalies")
     name = path.stem
-    return AnomalyProblem(name, name, X[normal[:half]], X[normal[half:]], X[y == 1])
+    return AnomalyProblem(name, name, X[normal[:half][:train_rows]], X[normal[half:]], X[y == 1])
 
 
 @dataclass(frozen=True)
 class Suite:
-    """What is compared: sets in a folder, detectors by name, and how many seeds.
+    """What is compared: sets in a folder, detectors by name, how many seeds, rows to learn from.
 
     ``makes`` is a function of a module, which other processes can find.
     """
@@ -86,23 +89,26 @@ class Suite:
     makes: Registry
     detectors: Sequence[str]
     seeds: int
+    train_rows: int | None = None
+    """At most; None: half of the normal ones."""
 
     @property
     def tasks(self) -> list[Task]:
         """Seed by seed, set by set."""
         sets = suite_sets(self.folder)
         return [
-            Task(path, seed, name, self.makes)
+            Task(path, seed, name, self.makes, self.train_rows)
             for seed in range(self.seeds)
             for path in sets
             for name in self.detectors
         ]
 
 
-def kept_beside(out: Path, folder: Path, version: str) -> Path:
-    """The file in ``out`` for results on the sets of ``folder`` as they are, by that version."""
-    content = [version, str(folder.resolve())]
-    content += [f"{path.name} {path.stat().st_size}" for path in suite_sets(folder)]
+def kept_beside(out: Path, suite: Suite, version: str) -> Path:
+    """The file in ``out`` for results on the sets of a suite as they are, by that version."""
+    content = [version, str(suite.folder.resolve())]
+    content += [f"{path.name} {path.stat().st_size}" for path in suite_sets(suite.folder)]
+    content += [] if suite.train_rows is None else [f"{suite.train_rows} rows"]
     digest = hashlib.sha256("\n".join(content).encode()).hexdigest()[:12]
     return out / f"suite-{digest}.jsonl"
 
@@ -133,7 +139,8 @@ def _results(tasks: list[Task], jobs: int) -> Iterator[Judgement]:
 
 def _judged(task: Task) -> Judgement:
     make = task.detectors()[task.detector]
-    return judgement_of(suite_problem(task.path, task.seed), task.detector, make, task.seed)
+    problem = suite_problem(task.path, task.seed, train_rows=task.train_rows)
+    return judgement_of(problem, task.detector, make, task.seed)
 
 
 def _kept(path: Path) -> dict[tuple[str, str, int], Judgement]:
