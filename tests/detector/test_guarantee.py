@@ -10,12 +10,13 @@ import pytest
 from torch import Tensor
 
 from tests.detector.common import NEW, Values, X, fitted, reference_only, small, with_centres
-from uspebm import EnergyDetector, load, save_model
+from uspebm import EnergyDetector, arrow_scorer, load, save_model
 from uspebm.detector import decisions, fitting
 from uspebm.detector.onnx_export import to_onnx
 from uspebm.detector.scorer import Scorer
 from uspebm.evaluation import calibration
 from uspebm.recipes import Run, train
+from uspebm.serve.served_model import ServedModel
 
 RATES = (0.01, 0.05, 0.1)
 HELD_BACK, TESTS = 199, 1000
@@ -186,6 +187,10 @@ def test_weights_for_a_known_shift(tmp_path: Path) -> None:
     assert again.offset_ == known.offset_
     with pytest.raises(ValueError, match="which the exported model does not take"):
         to_onnx(known, tmp_path / "m.onnx")
+    with pytest.raises(ValueError, match="which an Arrow scorer does not take"):
+        arrow_scorer(tmp_path / "m", false_alarm_rate=0.1)
+    with pytest.raises(ValueError, match="which the service does not take"):
+        ServedModel(tmp_path / "m")
     with pytest.raises(ValueError, match="give those of X, too"):
         known.p_values(new)
     with pytest.raises(ValueError, match="no Beta law"):

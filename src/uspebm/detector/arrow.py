@@ -155,6 +155,7 @@ def _loaded(model: str, checksum: str) -> EnergyDetector:
             f"{model} holds another model than when this work began: begin anew, or put it back"
         )
     detector = load(model)
+    detector.refuse_weights("an Arrow scorer")
     names = getattr(detector, "feature_names_in_", None)
     if detector.encoding_ is None and names is not None:
         detector.set_encoding(_numbers([str(name) for name in names]))

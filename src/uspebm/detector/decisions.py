@@ -145,6 +145,14 @@ class DecisionMixin(InputMixin):
         known, weights = self.calibration_scores_, self.calibration_weights_
         return KnownScores(known, self.event_shape_, self.folded_, weights)
 
+    def refuse_weights(self, what: str) -> None:
+        """For users of scores that know of no weights, and would be wrong in silence."""
+        if self.calibrated_by().weights is not None:
+            raise ValueError(
+                f"a detector calibrated by weights has p-values for points with weights, which "
+                f"{what} does not take: use the model as it was before"
+            )
+
     @property
     def usual_rate(self) -> float:
         """Of :meth:`predict` where none is given."""

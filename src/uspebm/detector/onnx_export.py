@@ -62,11 +62,7 @@ def to_onnx(detector: EnergyDetector, path: Path | str) -> None:
 def onnx_model(detector: EnergyDetector) -> Any:
     """The same, not yet written."""
     check_is_fitted(detector)
-    if detector.calibration_weights_ is not None:
-        raise ValueError(
-            "a detector calibrated by weights has p-values for points with weights, which the "
-            "exported model does not take: export it as it was before"
-        )
+    detector.refuse_weights("the exported model")
     calibration = torch.from_numpy(detector.calibration_scores_)
     deployed = Deployed(detector.scorer_, calibration, detector.of_bytes_).eval()
     dtype = torch.uint8 if detector.of_bytes_ else torch.float64

@@ -52,6 +52,7 @@ class ServedModel:
     def __init__(self, model: Path | str) -> None:
         self.about, _ = describe(model)
         detector = load(model)
+        detector.refuse_weights("the service")
         names = getattr(detector, "feature_names_in_", None)
         self.names: tuple[str, ...] | None = None
         if detector.encoding_ is not None:
