@@ -9,15 +9,17 @@ ifneq ($(wildcard ../shared/data),)
 export USPEBM_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help setup demo bench test soak audit format clean
+.PHONY: help setup demo bench test docs soak audit format clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo    train PS-USP and SRLMC on the 2-D mixture (a minute and a half of training)"
-	@echo "make test    linters, type checker, doctests and tests"
+	@echo "make test    linters, type checker, doctests, tests and the site"
+	@echo "make docs    build the site into site/, warnings as errors (half a minute)"
 	@echo "make soak    kills, full disks, two writers, threads, bit flips, fuzzed inputs (an hour)"
 	@echo "make audit   look for known vulnerabilities of the pinned dependencies"
 	@echo "make bench   time the particle step against plain PyTorch and torchebm (a quarter of an hour)"
+	@echo "make format  fix the layout of the code"
 	@echo "make setup   only install into $(VENV)"
 	@echo "make clean   remove $(VENV) and caches"
 
@@ -46,6 +48,11 @@ test: setup
 	$(BIN)/lint-imports
 	$(BIN)/pytest -n 2
 
+# From the repository alone: nothing is fetched, neither to build it nor to read it.
+docs: setup
+	$(BIN)/sphinx-build -q -W --keep-going -b html docs site
+	@echo "open site/index.html"
+
 # The long form of the tests. The long training runs beside the other parts; two hours of it, alone:
 # python -m tests.soak memory --seconds 7200
 soak: setup
@@ -63,4 +70,4 @@ format: setup
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) site docs/record .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

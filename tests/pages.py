@@ -14,9 +14,8 @@ def page(name: str) -> str:
 
 
 def page_names() -> list[str]:
-    """Of all pages, such as ``guides/tables``."""
-    built = DOCS / "_build"
-    found = (path for path in DOCS.rglob("*.md") if built not in path.parents)
+    """Of all pages, such as ``guides/tables``, but those made of the repository's own files."""
+    found = (path for path in DOCS.rglob("*.md") if DOCS / "record" not in path.parents)
     return sorted(str(path.relative_to(DOCS).with_suffix("")) for path in found)
 
 

@@ -17,6 +17,7 @@ from uspebm.recipes.named import RECIPE_NAMES
 
 from .pages import (
     DOCS,
+    README,
     ROOT,
     blocks,
     first_cells,
@@ -41,11 +42,12 @@ WITH_CODE = {name for name in PAGES if blocks(page(name), "python")}
 def test_the_code_of_a_page_runs(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One block after the other, as a reader would."""
+    """One block after the other, as a reader would; those of the README run in its own test."""
     monkeypatch.chdir(tmp_path)
     torch.manual_seed(0)
     names: dict[str, Any] = {"__name__": "page"}
-    for code in blocks(page(name), "python"):
+    elsewhere = blocks(README, "python")
+    for code in (code for code in blocks(page(name), "python") if code not in elsewhere):
         exec(compile(code, f"{name}.md", "exec"), names)
 
 
@@ -124,7 +126,7 @@ def test_recipes_extras_and_models_are_all_there_are() -> None:
     with (ROOT / "pyproject.toml").open("rb") as file:
         extras = tomllib.load(file)["project"]["optional-dependencies"]
     named = {name for cell in first_cells(page("start"), "extra") for name in quoted(cell)}
-    assert named == extras.keys() - {"bench", "dev"}
+    assert named == extras.keys() - {"bench", "dev", "docs"}
     assert all(name in page("guides/images") for name in pretrained())
     assert not re.search(r"fashion-mnist-(srlmc-)?\d", SHOWN)
 
@@ -133,6 +135,14 @@ def test_recipes_extras_and_models_are_all_there_are() -> None:
 def test_what_a_page_links_to_is_there(name: str) -> None:
     folder = (DOCS / name).parent
     assert [link for link in links(page(name)) if not (folder / link).exists()] == []
+
+
+def test_the_reference_has_every_public_name_once() -> None:
+    text = "\n".join(page(name) for name in PAGES if name.startswith("reference/"))
+    documented = re.findall(r"^\.\. auto[a-z]+:: uspebm\.(\w+)$", text, re.MULTILINE)
+    modules = re.findall(r"^\.\. automodule:: uspebm\.(\w+)$", text, re.MULTILINE)
+    assert sorted({*documented} - {*modules}) == sorted(uspebm.__all__)
+    assert sorted([*uspebm.__all__, *modules]) == sorted(documented)
 
 
 def test_ours_are_not_bold_where_they_say_little() -> None:

@@ -52,7 +52,11 @@ class Objective(Protocol):
 
 @dataclass(frozen=True)
 class Likelihood:
-    """Maximum likelihood: q = p at rest."""
+    """Maximum likelihood: q = p at rest.
+
+    >>> Likelihood().data_term(torch.tensor([1.0, 3.0])).item()
+    2.0
+    """
 
     def data_term(self, energy: Tensor) -> Tensor:
         return energy.mean()
@@ -71,6 +75,9 @@ class Leveled:
 
     At rest q = p (1 + 2λ(E − Ē)), and log q rises strictly with log p. No point of p has an energy
     of Ē − 1/(2λ) or less there; such points get an infinite density.
+
+    >>> Leveled(10.0).data_term(torch.tensor([1.0, 3.0])).item()
+    12.0
     """
 
     weight: float
@@ -88,7 +95,13 @@ class Leveled:
 
 @dataclass(frozen=True)
 class Tempered:
-    """The data's energies through a soft maximum: q ∝ p^(1/(1+τ)) at rest, wider than p."""
+    """The data's energies through a soft maximum: q ∝ p^(1/(1+τ)) at rest, wider than p.
+
+    >>> Tempered(1.0).rho
+    2.0
+    >>> Tempered(100.0).data_term(torch.tensor([1.0, 3.0])).item()  # near the largest
+    2.993...
+    """
 
     tau: float
 
@@ -111,7 +124,12 @@ class Tempered:
 
 
 def mle_surrogate(energy: Energy, data: Tensor, nodes: Nodes) -> Tensor:
-    """A scalar whose gradient is minus the log-likelihood's. Its value is not the likelihood."""
+    """A scalar whose gradient is minus the log-likelihood's. Its value is not the likelihood.
+
+    >>> nodes = Nodes(torch.tensor([[0.0], [2.0]]), torch.zeros(2))
+    >>> mle_surrogate(lambda x: x.squeeze(1), torch.tensor([[3.0]]), nodes).item()
+    2.0
+    """
     return Likelihood().data_term(energy(data)) - node_term(energy(nodes.x), nodes.log_weight)
 
 

@@ -54,6 +54,13 @@ class CrowdedUSP:
         rate: How fast the spacing follows, r.
         restarts: Points moved to the ``fresh`` ones after every update; a fraction is a chance.
         fresh: Where they are moved. Left out: uniform on the domain.
+
+    >>> box = Box(-1.0, 1.0, (2,))
+    >>> usp = PersistentUSP(domain=box, particles=50, spacing=0.01, active=10, nodes=50, rounds=1)
+    >>> phase, draws = CrowdedUSP(phase=usp), torch.Generator().manual_seed(0)
+    >>> _, state, info = phase.step(lambda x: x.square().sum(1), phase.init(draws), draws)
+    >>> bool(state.spacing > info.spacing)  # none was crowded: it grows
+    True
     """
 
     phase: PersistentUSP

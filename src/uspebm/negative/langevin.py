@@ -43,6 +43,10 @@ class Langevin:
         step_size: α, twice the factor of the gradient.
         noise_scale: β, the variance of the noise. Left out, it equals α: the correct coupling.
         domain: Points are projected on it after every step, if given.
+
+    >>> box = Box(-1.0, 1.0, (2,))
+    >>> Langevin(box, chains=100, steps=20, step_size=0.1, noise_scale=0.01).rho
+    10.0
     """
 
     proposal: Proposal

@@ -43,12 +43,14 @@ class PersistentUSPInfo(NamedTuple):
 class PersistentUSP(Partition):
     """Partition points that persist while the model learns.
 
-    Arguments, beside those of :class:`Partition`:
-        active: Points that move for an update, |Λ|.
+    Takes what :class:`Partition` takes, and:
+
+    Arguments:
+        active: Points that move for an update, ``|Λ|``.
         nodes: Points that enter the quadrature, n_s.
         rounds: Rounds for every update, N.
-        others: Points that repel the active ones, |Γ|, drawn anew for every repulsion. Left out:
-            all of them, since with few, points settle on top of ones that were not drawn.
+        others: Points that repel the active ones, ``|Γ|``, drawn anew for every repulsion. Left
+            out: all of them, since with few, points settle on top of ones that were not drawn.
         redraw: When Λ is drawn: once per ``"update"``, as the paper's list of steps has it, or in
             every ``"round"``, as its text says ("at each iteration of USP").
         choice: Which points are the nodes: the ``"active"`` ones first, filled up at random, or

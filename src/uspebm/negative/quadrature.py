@@ -32,6 +32,11 @@ class Importance:
     Arguments:
         proposal: r, with its log-density; a :class:`~uspebm.Box` is the uniform law on itself.
         nodes: Points drawn for every update.
+
+    >>> draws, phase = torch.Generator(), Importance(Box(-1.0, 1.0, (2,)), nodes=50)
+    >>> nodes, *_ = phase.step(lambda x: x.square().sum(1), phase.init(draws), draws)
+    >>> nodes.x.shape, nodes.log_weight.shape
+    (torch.Size([50, 2]), torch.Size([50]))
     """
 
     proposal: Law
@@ -111,6 +116,10 @@ class RiemannGrid:
     Arguments:
         domain: Ω.
         cells: Cells per axis.
+
+    >>> RiemannGrid(Box(0.0, 1.0, (1,)), cells=2).init(torch.Generator()).points
+    tensor([[0.2500],
+            [0.7500]])
     """
 
     domain: Box
@@ -142,6 +151,10 @@ class FixedNodes:
     Arguments:
         points: ``(N, *event)``.
         nodes: Points drawn from them for every update. Left out: all.
+
+    >>> FixedNodes(torch.zeros(3, 2), nodes=4)
+    Traceback (most recent call last):
+    ValueError: nodes=4 is more than the 3 points
     """
 
     points: Tensor

@@ -41,7 +41,9 @@ class USPInfo(NamedTuple):
 class USP(Partition):
     """Alternates ascents and repulsions of all points, from where the last update left them.
 
-    Arguments, beside those of :class:`Partition`:
+    Takes what :class:`Partition` takes, and:
+
+    Arguments:
         rounds: At most so many rounds for every update.
         tolerance: Stops earlier once no point moves further than this share of ε in a round. By
             default, so little that no point can be in violation.

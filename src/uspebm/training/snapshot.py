@@ -17,7 +17,16 @@ ABOUT_SNAPSHOT = "uspebm"
 
 
 def save_snapshot(module: nn.Module, path: Path | str, **about: str) -> None:
-    """Write a module's weights as safetensors, with ``about`` in the file's metadata."""
+    """Write a module's weights as safetensors, with ``about`` in the file's metadata.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> one, other = nn.Linear(2, 1), nn.Linear(2, 1)
+    >>> with TemporaryDirectory() as folder:
+    ...     save_snapshot(one, f"{folder}/weights.safetensors")
+    ...     load_snapshot(other, f"{folder}/weights.safetensors")
+    >>> bool((one.weight == other.weight).all())
+    True
+    """
     weights = {name: value.contiguous() for name, value in module.state_dict().items()}
     said = json.dumps({**about, "checksum": _checksum(weights, about)}, sort_keys=True)
     with whole_file(Path(path)) as file:
