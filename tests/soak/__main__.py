@@ -13,6 +13,7 @@ PARTS: dict[str, tuple[str, str]] = {
     "writers": ("tries", "two processes on one run's folder"),
     "threads": ("fits", "seeded fits in threads, scores in workers"),
     "flips": ("flips", "single bits that change on disk"),
+    "processes": ("ranks", "processes that train together, and one of them killed"),
     "fuzz": ("inputs", "inputs to every reader"),
     "bombs": ("bombs", "files that unpack to much more than they are"),
     "memory": ("seconds", "a long training, beside everything else"),
@@ -30,6 +31,7 @@ def main() -> int:
     parser.add_argument("--tries", type=int, default=24, help="of two writers")
     parser.add_argument("--fits", type=int, default=24, help="in threads")
     parser.add_argument("--flips", type=int, default=1500, help="each of four kinds of files")
+    parser.add_argument("--ranks", type=int, default=5, help="killed, of processes together")
     parser.add_argument("--inputs", type=int, default=1_000_000, help="to readers")
     parser.add_argument("--bombs", type=int, default=1, help="how often each")
     parser.add_argument("--seconds", type=float, default=7200.0, help="of the long training")

@@ -133,7 +133,11 @@ def run_fit(arguments: Namespace) -> None:
     """Learn a detector and save it."""
     from ..detector.folder import ABOUT, check_place
     from ..report.looking import looked_at
+    from ..support.group import current_group
 
+    if not current_group().main:
+        _learned(arguments)  # a share of the training; the main process does the rest
+        return
     began = monotonic()
     check_place(arguments.out)
     refuse_inside(arguments.out, arguments.data)
@@ -225,6 +229,7 @@ def _learned(arguments: Namespace) -> "tuple[EnergyDetector, Rows, int, dict[str
 
     from ..data.readers import FolderRules, open_source, some_rows
     from ..detector.energy_detector import EnergyDetector
+    from ..support.group import current_group
     from .making import how_made
     from .user_data import check_columns, refuse_too_few, tell_repeated, tell_skipped
 
@@ -264,7 +269,7 @@ def _learned(arguments: Namespace) -> "tuple[EnergyDetector, Rows, int, dict[str
             say(f"Interrupted; {training}/ keeps what there is: the same command goes on with it")
         raise
     finally:
-        if not any(training.glob("*.ckpt")):
+        if current_group().main and not any(training.glob("*.ckpt")):
             rmtree(training, ignore_errors=True)
     if source.encoding is not None and not source.encoding.plain_numbers:
         detector.set_encoding(source.encoding)

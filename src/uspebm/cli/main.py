@@ -1,10 +1,12 @@
 """The command ``uspebm``: its parser, and what becomes of errors, warnings and interrupts."""
 
 import argparse
+import io
 import logging
 import sys
 import warnings
 from collections.abc import Sequence
+from contextlib import redirect_stderr, redirect_stdout
 
 from .bench import add_bench
 from .calibrate import add_calibrate
@@ -44,6 +46,9 @@ COMMANDS = (
     add_proxies,
     add_bench,
 )
+
+SHARED = ("fit",)
+"""Commands whose work several processes share."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -93,8 +98,24 @@ def _run(arguments: argparse.Namespace) -> int:
     with warnings.catch_warnings():
         warnings.showwarning = lambda message, *_, **__: warn(message)
         try:
-            arguments.run(arguments)
+            _run_together(arguments)
         except (ValueError, OSError, CheckpointError, NonFiniteError) as error:
             warn(error)
             return 2
     return 0
+
+
+def _run_together(arguments: argparse.Namespace) -> None:
+    """Run the command, under ``torchrun`` with the other processes; only the main one speaks."""
+    from ..support.group import started_together, together
+
+    if started_together() > 1 and arguments.command not in SHARED:
+        raise ValueError(
+            f"uspebm {arguments.command} is one process's work; torchrun is for {', '.join(SHARED)}"
+        )
+    with together() as group:
+        if group.main:
+            arguments.run(arguments)
+            return
+        with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+            arguments.run(arguments)

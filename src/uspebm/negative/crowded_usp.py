@@ -22,6 +22,7 @@ from torch import Tensor
 from ..domains import Box, draw
 from ..neighbours.sketch import sketch_of
 from ..support.checks import positive
+from ..support.group import current_group
 from ..types import Energy, Nodes, Proposal, Workspace
 from .partition import Particles
 from .persistent_usp import PersistentUSP
@@ -124,10 +125,11 @@ class CrowdedUSP:
         chance = torch.rand((), generator=generator, device=points.device).item()
         count = int(self.restarts) + (chance < self.restarts % 1)
         if count:
-            rows = torch.randperm(len(points), generator=generator, device=points.device)[:count]
+            order = torch.randperm(self.particles, generator=generator, device=points.device)
+            own, rows = current_group().mine(order[:count], self.particles)
             # Where neighbours are looked for among all points, their sketch is kept in step.
             sketch = sketch_of(points, workspace) if self.searches else None
-            points[rows] = self.draw_fresh(count, generator, points.dtype)
+            points[rows] = self.draw_fresh(count, generator, points.dtype)[own]
             if sketch is not None:
                 sketch.renew(points, rows)
 

@@ -21,6 +21,7 @@ from torch import Tensor
 from ..domains import Box, check_proposal, draw
 from ..energies.gradient import energy_gradient
 from ..support.checks import at_least, positive
+from ..support.group import current_group
 from ..types import Energy, Nodes, NonFiniteError, Proposal, Workspace
 from .prototype import Prototype, prototype
 
@@ -88,7 +89,9 @@ class Langevin:
         generator: torch.Generator,
         workspace: Workspace | None = None,
     ) -> tuple[Nodes, Prototype, LangevinInfo]:
-        x = self.run(energy, self.start(self.chains, generator, state.like.dtype), generator)
+        group = current_group()
+        chains, draws = group.share(self.chains), group.own(generator)
+        x = self.run(energy, self.start(chains, draws, state.like.dtype), draws)
         return Nodes(x, x.new_zeros(len(x))), state, LangevinInfo(self.rho)
 
     def start(self, n: int, generator: torch.Generator, dtype: torch.dtype) -> Tensor:

@@ -21,6 +21,7 @@ from ..domains import Box, check_proposal, draw
 from ..energies.gradient import energy_gradient
 from ..neighbours.crowd import Crowd
 from ..support.checks import at_least, one_of, positive
+from ..support.group import current_group
 from ..types import Energy, NonFiniteError, Proposal
 
 CLEARANCE = 0.01
@@ -80,9 +81,10 @@ class Partition(ABC):
 
     def init(self, generator: torch.Generator, dtype: torch.dtype = torch.float32) -> Particles:
         """Points drawn from the proposal; ``start_at`` takes given ones instead."""
-        proposal = self.proposal or self.domain
+        proposal, group = self.proposal or self.domain, current_group()
         check_proposal(proposal, generator, dtype, self.domain)
-        return Particles(draw(proposal, self.particles, generator, dtype, self.domain))
+        count, draws = group.share(self.particles), group.own(generator)
+        return Particles(draw(proposal, count, draws, dtype, self.domain))
 
     def start_at(self, points: Tensor) -> Particles:
         """A state that starts at copies of ``points``, such as training images."""
@@ -94,7 +96,8 @@ class Partition(ABC):
         if not self.domain.contains(points).all():
             outside = int((~self.domain.contains(points)).sum())
             raise ValueError(f"{outside} of {len(points)} points lie outside domain={self.domain}")
-        return Particles(points.clone(memory_format=torch.contiguous_format))
+        own = current_group().rows(points)
+        return Particles(own.clone(memory_format=torch.contiguous_format))
 
     @property
     def longest_repulsion(self) -> float:
@@ -133,8 +136,8 @@ def _column(values: Tensor, like: Tensor) -> Tensor:
 
 
 def expect_particles(state: Particles, particles: int) -> Tensor:
-    """The points of ``state``, if there are as many as the phase is made for."""
-    if len(state.points) != particles:
+    """The points of ``state``, if they are this process's share of so many."""
+    if len(state.points) != current_group().share(particles):
         raise ValueError(f"the state has {len(state.points)} points, but particles={particles}")
     return state.points
 

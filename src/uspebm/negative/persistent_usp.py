@@ -10,12 +10,17 @@ Kim & Ye (2022), section 5.1. For every update of the parameters,
 With one ascent and one repulsion per round the two merge, as in the paper's experiments: a point
 that violates the spacing is repelled, any other ascends.
 
+Processes that train together hold n / k points each, and all know Λ: each compares Λ with its own
+points and makes its share of the ascents. For an update they send, per round, what Λ feels and
+where it ascends, so about 2 |Λ| d numbers; that grows neither with n nor, per process, with k.
+
 Not guaranteed: that the spacing holds, or that the points cover the support. The share of
 violating points in ``Info`` tells whether repulsion still has work to do; where it has none, the
 points have become copies of the modes and teach the model nothing about what lies around them.
 """
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, NamedTuple
 
 import torch
@@ -26,6 +31,7 @@ from ..neighbours.crowd import Crowd
 from ..neighbours.search import Neighbours
 from ..neighbours.sketch import sketch_of
 from ..support.checks import at_least, one_of
+from ..support.group import current_group
 from ..types import Energy, Nodes, Workspace
 from .partition import Particles, Partition, expect_particles, finite
 
@@ -136,15 +142,24 @@ class PersistentUSP(Partition):
         if self.choice == "uniform":
             drawn = torch.randperm(self.particles, generator=generator, device=points.device)
             place = drawn[: self.nodes]
-        x = points[order[place]]
+        # Where moved points are all processes know: each takes as many. Of the rest, its own.
+        group = current_group()
+        own = group.mine(order[place], self.particles)[0]
+        (moved,) = (place < self.active).nonzero(as_tuple=True)
+        own[moved] = False
+        own[group.rows(moved)] = True
+        place = place[own]
         moved = place < self.active
+        x = points.new_empty(len(place), *points.shape[1:])
         x[moved] = u[place[moved]]
+        x[~moved] = points[group.mine(order[place[~moved]], self.particles)[1]]
         return Nodes(x, -energy_at(energy, x))
 
     def _place(self, points: Tensor, rows: Tensor, u: Tensor, workspace: Workspace) -> None:
-        """Put ``u`` into these rows of ``points``, and keep their sketch in step."""
+        """Put ``u`` into these rows of all points, and keep the sketch of ours in step."""
+        own, rows = current_group().mine(rows, self.particles)
         sketch = sketch_of(points, workspace) if self.searches else None
-        points[rows] = u
+        points[rows] = u[own]
         if sketch is not None:
             sketch.renew(points, rows)
 
@@ -163,25 +178,30 @@ class PersistentUSP(Partition):
         """Draw Λ and move it: an order of all points that begins with Λ, where it is, its crowd."""
         order = torch.randperm(self.particles, generator=generator, device=points.device)
         active, rest = order[: self.active], order[self.active :]
-        u = points[active]
+        group = current_group()
+        own, rows = group.mine(active, self.particles)
+        u = points.new_zeros(len(active), *points.shape[1:])
+        u[own] = points[rows]
+        u = group.add(u)
         if self.searches:
             sketch = sketch_of(points, workspace)
             neighbours = Neighbours(
-                points.flatten(1), self.spacing, active, sketch, workspace.compiled
+                points.flatten(1), self.spacing, rows, sketch, workspace.compiled
             )
+        ascend = partial(self.ascend, energy)
         merged = self.ascent_steps == self.repulsion_steps == 1
         for _ in range(rounds):
             if not merged:
                 for _ in range(self.ascent_steps):
-                    u = self.ascend(energy, u)
+                    u = group.spread(ascend, u)
             for _ in range(self.repulsion_steps):
                 if not self.searches:
                     neighbours = self._sample_others(points, rest, generator)
-                crowd = neighbours.crowd(u.flatten(1))
+                crowd = neighbours.crowd(u.flatten(1), group)
                 violates = crowd.nearest < self.spacing
                 repelled = self.repel(u, crowd, generator)
                 if merged and not violates.all():
-                    repelled[~violates] = self.ascend(energy, u[~violates])
+                    repelled[~violates] = group.spread(ascend, u[~violates])
                 u = repelled
         return order, u, crowd
 
@@ -189,4 +209,5 @@ class PersistentUSP(Partition):
         self, points: Tensor, rest: Tensor, generator: torch.Generator
     ) -> Neighbours:
         drawn = torch.randperm(len(rest), generator=generator, device=points.device)
-        return Neighbours(points[rest[drawn[: self.others]]].flatten(1), self.spacing)
+        _, rows = current_group().mine(rest[drawn[: self.others]], self.particles)
+        return Neighbours(points[rows].flatten(1), self.spacing)

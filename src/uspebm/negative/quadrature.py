@@ -17,6 +17,7 @@ from torch import Tensor
 from ..domains import Box
 from ..energies.gradient import energy_at
 from ..support.checks import at_least
+from ..support.group import current_group
 from ..types import Energy, Law, Nodes, Workspace
 from .prototype import Prototype, prototype
 
@@ -60,7 +61,9 @@ class Importance:
         generator: torch.Generator,
         workspace: Workspace | None = None,
     ) -> tuple[Nodes, Prototype, QuadratureInfo]:
-        u = self.proposal.sample(self.nodes, generator, state.like.dtype)
+        group = current_group()
+        nodes, draws = group.share(self.nodes), group.own(generator)
+        u = self.proposal.sample(nodes, draws, state.like.dtype)
         log_weight = -energy_at(energy, u) - self.proposal.log_prob(u).to(u.dtype)
         return Nodes(u, log_weight), state, QuadratureInfo()
 
@@ -98,7 +101,9 @@ class TiltImportance:
         generator: torch.Generator,
         workspace: Workspace | None = None,
     ) -> tuple[Nodes, Prototype, QuadratureInfo]:
-        u = self.reference.sample(self.nodes, generator, state.like.dtype)
+        group = current_group()
+        nodes, draws = group.share(self.nodes), group.own(generator)
+        u = self.reference.sample(nodes, draws, state.like.dtype)
         return Nodes(u, -energy_at(energy, u)), state, QuadratureInfo()
 
 
@@ -129,7 +134,8 @@ class RiemannGrid:
         at_least(1, cells=self.cells)
 
     def init(self, generator: torch.Generator, dtype: torch.dtype = torch.float32) -> FixedState:
-        return FixedState(self.domain.grid(self.cells, dtype, generator.device))
+        grid = self.domain.grid(self.cells, dtype, generator.device)
+        return FixedState(current_group().rows(grid))
 
     def step(
         self,
@@ -180,7 +186,7 @@ class FixedNodes:
         return None
 
     def init(self, generator: torch.Generator, dtype: torch.dtype = torch.float32) -> FixedState:
-        return FixedState(self.points.to(generator.device, dtype))
+        return FixedState(current_group().rows(self.points).to(generator.device, dtype))
 
     def step(
         self,
@@ -191,5 +197,7 @@ class FixedNodes:
     ) -> tuple[Nodes, FixedState, QuadratureInfo]:
         x = state.points
         if self.nodes is not None:
-            x = x[torch.randperm(len(x), generator=generator, device=x.device)[: self.nodes]]
+            group = current_group()
+            order = torch.randperm(len(x), generator=group.own(generator), device=x.device)
+            x = x[order[: group.share(self.nodes)]]
         return Nodes(x, -energy_at(energy, x)), state, QuadratureInfo()

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from ..domains import Box, check_proposal
 from ..support.checks import at_least
+from ..support.group import current_group
 from ..types import Energy, Nodes, Workspace
 from .langevin import Langevin, LangevinInfo
 
@@ -62,8 +63,10 @@ class Replay:
 
     def init(self, generator: torch.Generator, dtype: torch.dtype = torch.float32) -> ReplayState:
         """A buffer filled from the proposal."""
+        group = current_group()
         check_proposal(self.sampler.proposal, generator, dtype, self.sampler.domain)
-        return ReplayState(self.sampler.start(self.capacity, generator, dtype))
+        slots, draws = group.share(self.capacity), group.own(generator)
+        return ReplayState(self.sampler.start(slots, draws, dtype))
 
     def step(
         self,
@@ -72,12 +75,12 @@ class Replay:
         generator: torch.Generator,
         workspace: Workspace | None = None,
     ) -> tuple[Nodes, ReplayState, LangevinInfo]:
-        buffer, chains = state.buffer, self.sampler.chains
-        device = buffer.device
-        slots = torch.randperm(self.capacity, generator=generator, device=device)[:chains]
-        fresh = self.sampler.start(chains, generator, buffer.dtype)
-        restart = torch.rand(chains, generator=generator, device=device) < self.refresh
+        group, buffer, device = current_group(), state.buffer, state.buffer.device
+        chains, draws = group.share(self.sampler.chains), group.own(generator)
+        slots = torch.randperm(len(buffer), generator=draws, device=device)[:chains]
+        fresh = self.sampler.start(chains, draws, buffer.dtype)
+        restart = torch.rand(chains, generator=draws, device=device) < self.refresh
         start = torch.where(restart.reshape(-1, *[1] * (fresh.dim() - 1)), fresh, buffer[slots])
-        x = self.sampler.run(energy, start, generator)
+        x = self.sampler.run(energy, start, draws)
         buffer[slots] = x
         return Nodes(x, x.new_zeros(chains)), state, LangevinInfo(self.sampler.rho)

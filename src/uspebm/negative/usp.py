@@ -7,9 +7,12 @@ Kim & Ye (2022), section 5. The points are quadrature nodes of equal volume, hen
 Crowded points are pushed by ascents as much as by repulsions, and with steps of constant size
 they never come to rest. So the ascents of round k shrink as :math:`1 / (1 + k / 10)`: slowly
 enough to go any distance, and in the end repulsion has its way and the constraint holds.
+
+Processes that train together keep a share of the points each, and all of them while they move.
 """
 
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -17,6 +20,7 @@ import torch
 from ..energies.gradient import energy_at
 from ..neighbours.search import Neighbours, smallest_distance
 from ..support.checks import at_least, positive
+from ..support.group import current_group
 from ..types import Energy, Nodes, Workspace
 from .partition import CLEARANCE, Particles, Partition, expect_particles, finite
 
@@ -68,7 +72,8 @@ class USP(Partition):
         generator: torch.Generator,
         workspace: Workspace | None = None,
     ) -> tuple[Nodes, Particles, USPInfo]:
-        u = expect_particles(state, self.particles)
+        group = current_group()
+        u = group.gathered(expect_particles(state, self.particles))
         alone = Neighbours(u.new_empty(0, self.domain.dim), self.spacing)
         rounds, moved = 0, float("inf")
         # Below half the longest repulsion, lest a short one be taken for rest.
@@ -77,16 +82,17 @@ class USP(Partition):
             before = u
             shrink = 1 / (1 + rounds / ANNEALING)
             for _ in range(self.ascent_steps):
-                u = self.ascend(energy, u, shrink)
+                u = group.spread(partial(self.ascend, energy, shrink=shrink), u)
             for _ in range(self.repulsion_steps):
-                u = self.repel(u, alone.crowd(u.flatten(1)), generator)
+                u = self.repel(u, alone.crowd(u.flatten(1), group), generator)
             moved = (u - before).flatten(1).norm(dim=1).max().item()
             rounds += 1
-        nearest = alone.crowd(finite(u).flatten(1)).nearest
+        nearest = alone.crowd(finite(u).flatten(1), group).nearest
         info = USPInfo(
             rounds=rounds,
             moved=moved,
             smallest=smallest_distance(u.flatten(1)),
             violating=(nearest < self.spacing).double().mean().item(),
         )
+        u = group.rows(u)
         return Nodes(u, -energy_at(energy, u)), Particles(u), info

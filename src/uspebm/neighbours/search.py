@@ -2,11 +2,16 @@
 
 Its result is that of comparing every pair, at a fraction of the cost: moving points are compared
 with each other directly, and with fixed ones through lists (:mod:`.lists`) where these are short.
+
+Processes that hold fixed points in shares compare all moving points with their own, and add up
+what each point feels: m (d + 1) numbers for m moving points of d coordinates, however many fixed
+points and processes there are. No fixed point is ever sent.
 """
 
 import torch
 from torch import Tensor
 
+from ..support.group import ALONE, Group
 from .crowd import CHUNK, Crowd, Pairs, PointSet, feel, rounding_error, squared_distances
 from .lists import REACH, Lists
 from .sketch import Sketch, fixed_sample
@@ -46,8 +51,11 @@ class Neighbours:
         self._lists: Lists | None = None
         self._begun = False
 
-    def crowd(self, moving: Tensor) -> Crowd:
-        """The crowd around ``moving``, ``(m, d)``: the same points as before, moved."""
+    def crowd(self, moving: Tensor, group: Group = ALONE) -> Crowd:
+        """The crowd around ``moving``, ``(m, d)``: the same points as before, moved.
+
+        In a ``group`` all processes have the same moving points, and fixed ones of their own.
+        """
         felt = Crowd(
             torch.zeros_like(moving),
             moving.new_full((len(moving),), self._spacing),
@@ -58,18 +66,23 @@ class Neighbours:
             if not self._begun:
                 self._begin(moving.clone())
             if self._lists is None:
-                self._compare_all(felt, here, self._fixed, 1.0)
+                self._compare_all(felt, here, self._fixed, 1.0, (0, len(self._fixed.x)))
             else:
                 self._lists.look(moving.clone(), felt)
-        self._compare_all(felt, here, here, 2.0)
-        return felt
+        self._compare_all(felt, here, here, 2.0, group.span(len(moving)))
+        if group.size == 1:
+            return felt
+        nearest = group.least(felt.nearest)
+        return Crowd(group.add(felt.gradient), nearest, nearest == 0)
 
-    def _compare_all(self, felt: Crowd, here: PointSet, other: PointSet, weight: float) -> None:
-        """Add what every pair contributes to ``felt``."""
+    def _compare_all(
+        self, felt: Crowd, here: PointSet, other: PointSet, weight: float, span: tuple[int, int]
+    ) -> None:
+        """Add what every pair with the ``other`` points of a span contributes to ``felt``."""
         error = rounding_error(here, other, here.x.shape[1])
         rows = max(1, CHUNK // len(here.x))
-        for start in range(0, len(other.x), rows):
-            part = slice(start, start + rows)
+        for start in range(span[0], span[1], rows):
+            part = slice(start, min(start + rows, span[1]))
             squared = squared_distances(here, PointSet(other.x[part], other.square[part]))
             close = squared < (self._spacing**2 + error)
             if other is here:

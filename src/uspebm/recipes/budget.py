@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from torch import Tensor
 
+from ..support.group import current_group
 from .recipe import Recipe
 from .run import Run
 
@@ -31,21 +32,22 @@ def within_minutes(
         raise ValueError(f"minutes={minutes} must be a positive number")
     if not recipe.schedule.updates:
         return recipe
-    began = time.monotonic()
+    began, group = time.monotonic(), current_group()
     seconds: list[float] = []
     schedule = replace(recipe.schedule, updates=max(recipe.schedule.updates, TIMED + 1))
     trial = Run(replace(recipe, schedule=schedule), points, None, seed, False, device)
     for record in trial:
         if record.step > 1:
             seconds.append(record.seconds)
-        if len(seconds) == TIMED or (seconds and _used(began) > TRIED * 60 * minutes):
+        long = bool(seconds) and _used(began) > TRIED * 60 * minutes
+        if group.any(len(seconds) == TIMED or long)[0]:
             break
     if not seconds:  # there is too little to train on
         return recipe
     left = SLACK * 60 * minutes - _used(began)
     settled = seconds[len(seconds) // 2 :]
     fitting = max(1, math.floor(left / statistics.fmean(settled)))
-    updates = min(recipe.schedule.updates, fitting)
+    updates = min(recipe.schedule.updates, group.told(fitting))  # one clock counts
     every = recipe.schedule.snapshot_every
     snapshots = None if every is None else max(1, min(every, updates))
     return replace(

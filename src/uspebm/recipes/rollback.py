@@ -8,6 +8,7 @@ import copy
 from pathlib import Path
 from typing import Any
 
+from ..support.group import current_group
 from ..training import TrainState
 from ..training.run_log import whole_rows, write_rows
 
@@ -51,7 +52,7 @@ class Rollback:
         self._kept = []
         self.note(state)
         self.done.append({"diverged_after": after, "back_to": state.step, "learning_rate": rate})
-        if self._record is not None:
+        if self._record is not None and current_group().main:
             write_rows(self._record, self.done)
         return (
             f"diverged after update {after}: back to update {state.step}, learning rate {rate:g} "

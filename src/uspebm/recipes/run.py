@@ -3,7 +3,8 @@
 A run in a folder leaves ``run.json`` (recipe, seed, a fingerprint of the data), ``record.jsonl``
 (:mod:`.record`), ``log.jsonl`` (a line per update), checkpoints, ``snapshots/`` of raw and averaged
 weights, and ``frames/`` to look at. The same call goes on with an interrupted run, exactly, and
-finds a finished one; with other settings it is refused.
+finds a finished one; with other settings it is refused. Of processes that train together the main
+one writes all that.
 """
 
 import copy
@@ -19,6 +20,7 @@ from torch import Tensor, nn
 
 from ..energies.gradient import check_energy
 from ..energies.kernel import TiltedEnergy
+from ..support.group import current_group
 from ..support.locks import only_writer
 from ..support.progress import console, shown
 from ..support.randomness import generator
@@ -41,6 +43,7 @@ from .recipe import Noisy, Recipe, allowed_device, begin
 from .record import note, note_end
 from .rollback import Rollback
 from .signature import sign
+from .snapshots import keep_snapshots, snapshots_in
 
 SECONDS_BETWEEN_CHECKPOINTS = 20.0
 KEPT_BESIDE = ".training"
@@ -89,7 +92,9 @@ class Run:
         device: str = "cpu",
     ) -> None:
         """``data``: points ``(N, *event)``, or a law to draw from; ``device``: torch's name."""
-        self.recipe, self.seed, self.folder, self._show = recipe, seed, folder, show
+        main = current_group().main
+        self.recipe, self.seed, self._show = recipe, seed, show and main
+        self.folder, self._kept = folder if main else None, folder
         law = None if isinstance(data, Tensor) else data
         like = generator(seed, "like")
         points = data if isinstance(data, Tensor) else data.sample(LIKE, like, torch.float32)
@@ -166,8 +171,9 @@ class Run:
 
     def snapshots(self, weights: str = "averaged") -> dict[int, Path]:
         """Where the ``averaged`` or the ``raw`` weights are, by the update they are of."""
-        found = sorted(self._snapshot_folder().glob(f"{weights}-*.safetensors"))
-        return {int(path.stem.rpartition("-")[2]): path for path in found}
+        if self.folder is None:
+            raise ValueError(f"{self.name} has no folder, and so no snapshots")
+        return snapshots_in(self.folder, weights)
 
     def __iter__(self) -> Iterator[Record]:
         if self.folder is None or self.done:
@@ -183,7 +189,7 @@ class Run:
 
     def _train_on(self) -> Iterator[Record]:
         """Train to the end, or to a divergence that nothing helps against."""
-        record = None if self.folder is None else self.folder / "rollbacks.jsonl"
+        record = None if self._kept is None else self._kept / "rollbacks.jsonl"
         rollback = Rollback(self.recipe.schedule.rollbacks, record)
         while not self.done:
             rollback.note(self.state)
@@ -196,8 +202,8 @@ class Run:
                 said = rollback.back(self.state)
                 if said is None:
                     raise
-                if self.folder is not None:
-                    save(self.state, self.folder)
+                if self._kept is not None:
+                    save(self.state, self._kept)
                 console.print(f"{self.name}: {said}", markup=False, soft_wrap=True)
 
     def _train(self) -> Iterator[Record]:
@@ -213,12 +219,12 @@ class Run:
         )
         # What there is to say of an update is on disk before its checkpoint is: a kill in between
         # makes the update again, and loses none of it.
-        if self.folder is None:
-            records = self._looked_at(records)
-        else:
+        if self.folder is not None:
             rewind(self._log, state.step)
-            noted = self._looked_at(logged(records, self._log))
-            records = saved_along(noted, state, self.folder, SECONDS_BETWEEN_CHECKPOINTS)
+            records = logged(records, self._log)
+        records = self._looked_at(records)
+        if self._kept is not None:
+            records = saved_along(records, state, self._kept, SECONDS_BETWEEN_CHECKPOINTS)
         # Closed at once when something around it stops: closing is what saves.
         with closing(records):  # type: ignore[type-var]
             seen = records
@@ -254,18 +260,8 @@ class Run:
             write_rows(self.folder / "curve.jsonl", (k._asdict() for k in self.judge.curve))
 
     def _snapshot(self) -> None:
-        state, step = self.state, self.state.step
-        if self.folder is None or not self.recipe.schedule.has_snapshot(step):
-            return
-        for weights, module in (("raw", state.module), ("averaged", state.average.module)):
-            path = self._snapshot_folder() / f"{weights}-{step:06}.safetensors"
-            if not path.exists():
-                save_snapshot(module, path, what=f"{weights} weights after update {step}")
-
-    def _snapshot_folder(self) -> Path:
-        if self.folder is None:
-            raise ValueError(f"{self.name} has no folder, and so no snapshots")
-        return self.folder / "snapshots"
+        if self.folder is not None and self.recipe.schedule.has_snapshot(self.state.step):
+            keep_snapshots(self.state, self.folder)
 
     def _claim(self, folder: Path, data: Tensor | Proposal) -> None:
         """Begin in ``folder``, or go on with the run of the same settings that is there."""
@@ -276,14 +272,15 @@ class Run:
             "data": fingerprint(data) if isinstance(data, Tensor) else repr(data),
         }
         # A run that somebody else is making may be looked at, once it can be told whose it is.
-        with nullcontext() if checkpoints(folder) else only_writer(folder):
-            sign(folder, self._settings)
+        if self.folder is not None:
+            with nullcontext() if checkpoints(folder) else only_writer(folder):
+                sign(folder, self._settings)
         if not resume(self.state, folder):
             return
         if self.judge is not None:
             self._resume_judge(folder)
         self._snapshot()  # in case that the run was stopped between an update and this
-        if self.done:
+        if self.done and self.folder is not None:
             note_end(folder, self.energy)  # likewise
         if self._show:
             how = "found, at" if self.done else "resuming at"

@@ -4,25 +4,26 @@ A *checkpoint* holds all of a :class:`~uspebm.TrainState`, particles included; t
 kept. A *snapshot* (:mod:`.snapshot`) holds weights alone, small enough to keep many. Both carry a
 checksum, and neither can run code when it is loaded: checkpoints are read by torch's weights-only
 reader, snapshots are safetensors.
+
+Processes that train together send their rows to the main one, which writes them, and each reads its
+share: a run goes on with any number of processes, in a folder that all of them see.
 """
 
 import copy
 import io
-import signal
-import threading
 import time
 import warnings
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from ..support.files import whole_file
+from ..support.group import current_group
 from ..support.hidden import remove_unfinished
+from ..support.interrupts import patient_interrupt
 from ..support.locks import only_writer
 from ..support.reading import one_line
 from .sealed import sealed, unsealed
@@ -41,8 +42,15 @@ class CheckpointError(RuntimeError):
 
 
 def save(state: TrainState, folder: Path | str) -> Path:
-    """Write a checkpoint into ``folder`` and drop all but the last two."""
+    """Write a checkpoint into ``folder`` and drop all but the last two.
+
+    Of processes that train together all have to call this, and the main one writes.
+    """
     folder = Path(folder)
+    path = _path(folder, state.step)
+    negative = _whole(_fields(state.negative))
+    if not current_group().main:
+        return path
     learned = state.learned()
     content = {
         **learned,
@@ -52,9 +60,8 @@ def save(state: TrainState, folder: Path | str) -> Path:
         "kinds": _kinds(state),
         "optimizer": _plain(learned["optimizer"]),
         "scheduler": _plain(learned["scheduler"]),
-        "negative": _fields(state.negative),
+        "negative": negative,
     }
-    path = _path(folder, state.step)
     written = io.BytesIO()
     torch.save(content, written)
     with whole_file(path) as file:
@@ -160,7 +167,7 @@ def _restore(state: TrainState, content: dict[str, Any], path: Path) -> None:
         raise CheckpointError(f"{path}: {one_line(error)}") from error
     device = next(state.module.parameters()).device
     kind = type(state.negative)
-    state.negative = kind(**{k: v.to(device) for k, v in content["negative"].items()})
+    state.negative = kind(**{k: v.to(device) for k, v in _own(content["negative"]).items()})
     state.engine = content["engine"]
 
 
@@ -172,7 +179,7 @@ def _compare(state: TrainState, content: dict[str, Any], path: Path) -> None:
             raise CheckpointError(
                 f"{path} was made with {one_line(saved)}, the state given has {mine}"
             )
-    same_shapes(_fields(state.negative), content["negative"], f"{path}: negative phase")
+    same_shapes(_fields(state.negative), _own(content["negative"]), f"{path}: negative phase")
     if state.seed != content["seed"]:
         seed = one_line(repr(content["seed"]))
         raise CheckpointError(f"{path} was made with seed={seed}, not {state.seed}")
@@ -181,6 +188,20 @@ def _compare(state: TrainState, content: dict[str, Any], path: Path) -> None:
 def _fields(negative: tuple[Any, ...]) -> dict[str, Tensor]:
     fields: dict[str, Tensor] = negative._asdict()  # type: ignore[attr-defined]
     return fields
+
+
+def _whole(fields: dict[str, Tensor]) -> dict[str, Tensor]:
+    """With the rows of all processes, in the main one; what has no rows is the same in all."""
+    group = current_group()
+    return {name: group.collected(v) if v.dim() else v for name, v in fields.items()}
+
+
+def _own(fields: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The opposite: with the rows that are this process's, and no others in memory."""
+    group = current_group()
+    if group.size == 1:
+        return fields
+    return {name: group.rows(v).clone() if v.dim() else v for name, v in fields.items()}
 
 
 def same_shapes(mine: dict[str, Tensor], saved: dict[str, Tensor], what: str) -> None:
@@ -238,15 +259,17 @@ def saved_along(
 
     records = iter(records)
     while True:
-        with _patient_interrupt() as interrupted:
+        with patient_interrupt() as interrupted:
             try:
                 record = next(records, None)
             except Exception:
                 keep()
                 raise
-            if record is None or interrupted.is_set() or time.monotonic() - saved_at >= seconds:
+            # Of processes that train together all save, and all stop, at the same update.
+            due = current_group().main and time.monotonic() - saved_at >= seconds
+            stop, due = current_group().any(interrupted.is_set(), due)
+            if record is None or stop or due:
                 keep()
-            stop = interrupted.is_set()
         if record is not None:
             try:
                 yield record
@@ -257,24 +280,3 @@ def saved_along(
             raise KeyboardInterrupt
         if record is None:
             return
-
-
-@contextmanager
-def _patient_interrupt() -> Iterator[threading.Event]:
-    """An event that the first interrupt sets; the second one interrupts as usual."""
-    interrupted = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield interrupted  # only the main thread receives signals
-        return
-
-    def note(signum: int, frame: FrameType | None) -> None:
-        if interrupted.is_set():
-            raise KeyboardInterrupt
-        interrupted.set()
-
-    before = {s: signal.signal(s, note) for s in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield interrupted
-    finally:
-        for signum, handler in before.items():
-            signal.signal(signum, handler)

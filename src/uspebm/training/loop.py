@@ -2,6 +2,11 @@
 
 ``fit`` yields a record per update and the caller decides what to do with it: progress bars, logs,
 checkpoints and early stopping are ordinary code around ``for record in fit(...)``.
+
+Processes that train together (:mod:`uspebm.support.group`) have a share of every batch and of the
+nodes. The energies of all of them are put together, so that the loss is that of one process: the
+weights of the nodes sum to one over all processes, and an objective sees the whole batch. Each has
+the gradient through its own rows, and the sum of these is the gradient.
 """
 
 import copy
@@ -10,15 +15,16 @@ import time
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from ..objective import LIKELIHOOD, Objective, effective_sample_size, node_term
 from ..support.checks import at_least, positive
+from ..support.group import current_group
 from ..support.randomness import generator, global_seed
-from ..types import NegativePhase, NonFiniteError, Proposal, Workspace
+from ..types import Energy, NegativePhase, Nodes, NonFiniteError, Proposal, Workspace
 from .data import Data, as_points, check_points
 from .engine import available, choose_engine, energy_on, workspace_on
 from .health import Health
@@ -52,8 +58,10 @@ def fit(
         steps: Updates in all, those made before a resumption included.
         objective: What is learned: how the data's energies enter the loss.
     """
-    at_least(1, batch_size=batch_size)
+    group = current_group()
+    at_least(group.size, batch_size=batch_size)  # every process has data of its own
     at_least(0, steps=steps)
+    group.agree(state.step, "the update they are at")
     if state.clip_norm is not None:
         positive(clip_norm=state.clip_norm)
     points = as_points(data, state.seed)
@@ -92,27 +100,27 @@ def _update(
     state.whole = False
     module, weight = state.module, next(state.module.parameters())
     engine = state.engine or "torch"
-    draws = generator(state.seed, "negative", state.step, device=weight.device)
+    group = current_group()
     # Modules that draw, such as dropout, do so from the global generator.
-    with global_seed(generator(state.seed, "module", state.step).initial_seed()):
+    module_draws = group.own(generator(state.seed, "module", state.step))
+    with global_seed(module_draws.initial_seed()):
         energy = energy_on(engine, module)
-        try:
-            nodes, state.negative, info = phase.step(energy, state.negative, draws, workspace)
-        except NonFiniteError as error:
-            raise DivergedError(f"update {state.step + 1}: {error}", state) from error
-        data_energy = energy(source.batch(state, weight))
+        nodes, info = _step(state, phase, energy, workspace)
+        data_energy = group.joined(energy(source.batch(state, weight)))
         data_term = objective.data_term(data_energy)
-        node_energy = node_term(energy(nodes.x), nodes.log_weight)
+        log_weight = group.joined(nodes.log_weight)
+        node_energy = node_term(group.joined(energy(nodes.x)), log_weight)
         loss = data_term - node_energy
         module.zero_grad(set_to_none=True)
         loss.backward()
+    group.add_gradients(module.parameters())
     norm = nn.utils.clip_grad_norm_(
         module.parameters(), math.inf if state.clip_norm is None else state.clip_norm
     ).item()
-    ess = effective_sample_size(nodes.log_weight)
+    ess = effective_sample_size(log_weight)
     gap = data_energy.mean().item() - node_energy.item()
     if problem := _problem(loss.item(), norm, gap):  # looked at before the optimiser acts
-        nodes_left = f"effective sample size {ess:.1f} of {len(nodes.x)}"
+        nodes_left = f"effective sample size {ess:.1f} of {len(log_weight)}"
         advice = "try a smaller learning rate, or set state.clip_norm"
         raise DivergedError(f"update {state.step + 1}: {problem}, {nodes_left}; {advice}", state)
     state.optimizer.step()
@@ -127,13 +135,30 @@ def _update(
         data_term=data_term.item(),
         gradient_norm=norm,
         ess=ess,
-        nodes=len(nodes.x),
+        nodes=len(log_weight),
         data_energy=data_energy.mean().item(),
         node_energy=node_energy.item(),
         seconds=time.perf_counter() - started,
         engine=engine,
         info=info,
     )
+
+
+def _step(
+    state: TrainState, phase: NegativePhase[Any], energy: Energy, workspace: Workspace
+) -> tuple[Nodes, NamedTuple]:
+    """The nodes of this update; where a process has none, none of them goes on."""
+    device = next(state.module.parameters()).device
+    draws = generator(state.seed, "negative", state.step, device=device)
+    trouble = None
+    try:
+        nodes, state.negative, info = phase.step(energy, state.negative, draws, workspace)
+    except NonFiniteError as error:
+        trouble = error
+    if current_group().any(trouble is not None)[0]:
+        said = trouble or "points of another process stopped being finite"
+        raise DivergedError(f"update {state.step + 1}: {said}", state) from trouble
+    return nodes, info
 
 
 def _problem(loss: float, norm: float, gap: float) -> str | None:
@@ -147,18 +172,22 @@ def _problem(loss: float, norm: float, gap: float) -> str | None:
 
 @dataclass(frozen=True)
 class Batches:
-    """Where the data of every update come from, ``size`` at a time."""
+    """Where the data of every update come from, ``size`` at a time in all processes together."""
 
     data: Tensor | Proposal
     size: int
 
     def batch(self, state: TrainState, like: Tensor) -> Tensor:
-        """The data of this update: a function of (seed, step), so that resuming is exact."""
+        """The data of this update: a function of (seed, step), so that resuming is exact.
+
+        Of these, however many processes there are, the ones that are this process's.
+        """
+        group = current_group()
         if not isinstance(self.data, Tensor):
             draws = generator(state.seed, "data", state.step, device=like.device)
-            return self.data.sample(self.size, draws, like.dtype)
+            return group.rows(self.data.sample(self.size, draws, like.dtype))
         per_epoch = len(self.data) // self.size
         epoch, position = divmod(state.step, per_epoch)
         order = torch.randperm(len(self.data), generator=generator(state.seed, "epoch", epoch))
-        chosen = order[position * self.size : (position + 1) * self.size]
+        chosen = group.rows(order[position * self.size : (position + 1) * self.size])
         return self.data[chosen.to(self.data.device)].to(like)

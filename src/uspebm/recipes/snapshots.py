@@ -1,0 +1,22 @@
+"""The weights that a run keeps on the way: raw and averaged, by the update they are of."""
+
+from pathlib import Path
+
+from ..training import TrainState, save_snapshot
+
+SNAPSHOTS = "snapshots"
+"""Their folder, in the run's."""
+
+
+def keep_snapshots(state: TrainState, folder: Path) -> None:
+    """Write those of ``state``, unless that was done."""
+    for weights, module in (("raw", state.module), ("averaged", state.average.module)):
+        path = folder / SNAPSHOTS / f"{weights}-{state.step:06}.safetensors"
+        if not path.exists():
+            save_snapshot(module, path, what=f"{weights} weights after update {state.step}")
+
+
+def snapshots_in(folder: Path, weights: str) -> dict[int, Path]:
+    """Where the ``averaged`` or the ``raw`` weights are."""
+    found = sorted((folder / SNAPSHOTS).glob(f"{weights}-*.safetensors"))
+    return {int(path.stem.rpartition("-")[2]): path for path in found}
