@@ -52,7 +52,7 @@ def test_the_demo_trains_what_its_recipes_say(tmp_path: Path) -> None:
     ]
     for method in ("ps_usp", "srlmc"):
         left = sorted(path.name for path in (tmp_path / method).iterdir())
-        assert left == ["frames", "log.jsonl", "run.json"]
+        assert left == ["frames", "log.jsonl", "record.jsonl", "run.json"]
 
 
 @pytest.mark.usefixtures("small")

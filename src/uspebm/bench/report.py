@@ -250,7 +250,7 @@ def draw_report(report: Report, stem: Path) -> None:
         panel.set_xscale("log")
         panel.set_yscale("log")
         panel.set_xlabel("n, |Λ| or d")
-        panel.legend(fontsize=7)
+        panel.legend(loc="upper right", fontsize=7)
     for panel in panels:
         panel.tick_params(labelsize=6, which="both")
     save_figure(figure, stem)

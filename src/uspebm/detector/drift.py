@@ -174,7 +174,7 @@ class DriftMonitor:
         panel.set_xlabel("rows", fontsize=8)
         panel.set_ylabel("evidence of drift, log10", fontsize=8)
         panel.tick_params(labelsize=7)
-        panel.legend(fontsize=7)
+        panel.legend(loc="upper right", fontsize=7)
         save_figure(figure, path.with_suffix(""), formats=(path.suffix[1:] or "png",))
 
 

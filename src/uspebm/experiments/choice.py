@@ -137,7 +137,7 @@ def _draw(out: Path, curves: dict[str, dict[int, Scored]]) -> None:
         panel.set_ylabel("FPR95, per cent", fontsize=7)
         panel.tick_params(labelsize=6)
         panel.set_ylim(-2, 102)
-        panel.legend(fontsize=5)
+        panel.legend(loc="upper right", fontsize=5)
     for panel in panels[len(curves) :]:
         panel.axis("off")
     save_figure(figure, out / "choice")

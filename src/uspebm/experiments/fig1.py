@@ -189,13 +189,13 @@ def _draw(stem: Path, drawn: list[tuple[str, Run, GridDensity, Tensor]]) -> None
         densities.scatter(x[~support], q.log_q[~support], s=1, color=COLOURS["ood"], label="OOD")
         densities.set_title("log q", fontsize=8)
         densities.set_ylim(bottom=q.log_q.max().item() - 25)
-        densities.legend(fontsize=6, markerscale=4)
+        densities.legend(loc="upper right", fontsize=6, markerscale=4)
         histograms.hist(samples.flatten().numpy(), bins=200, range=(-1, 1), density=True,
                         color=colour, alpha=0.4, label="SRLMC samples")  # fmt: skip
         histograms.plot(x, p.log_q.exp(), color=COLOURS["data"], linewidth=1, label="p")
         histograms.plot(x, q.log_q.exp(), color=colour, linewidth=1, label="q")
         histograms.set_title("densities", fontsize=8)
-        histograms.legend(fontsize=6)
+        histograms.legend(loc="upper right", fontsize=6)
         energies.plot(x, -energy_at(trained.energy, q.x), color=colour, linewidth=1)
         energies.set_title("−E", fontsize=8)
         for panel in (norms, densities, histograms, energies):

@@ -148,6 +148,6 @@ def _draw(
     titles = ("chains stay on their side", "same EBM, several ρ", "EBMs trained with several ρ")
     for panel, title in zip(panels, titles, strict=True):
         panel.set_title(title, fontsize=9)
-        panel.legend(fontsize=6)
+        panel.legend(loc="upper right", fontsize=6)
         panel.tick_params(labelsize=6)
     save_figure(figure, stem)

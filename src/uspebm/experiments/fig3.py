@@ -108,5 +108,5 @@ def _draw(stem: Path, looks: list[dict[str, Any]], ends: dict[str, Tensor]) -> N
     for panel in panels:
         panel.plot(p.x.flatten(), p.log_q.exp(), color=COLOURS["data"], linewidth=0.8, label="p")
         panel.tick_params(labelsize=6)
-    panels[-1].legend(fontsize=6)
+    panels[-1].legend(loc="upper right", fontsize=6)
     save_figure(figure, stem)

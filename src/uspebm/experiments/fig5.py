@@ -287,4 +287,4 @@ def _histograms(
     panel.set_title(title, fontsize=9)
     panel.set_xlabel("score: minus the energy", fontsize=7)
     panel.tick_params(labelsize=6)
-    panel.legend(fontsize=7)
+    panel.legend(loc="upper right", fontsize=7)

@@ -234,7 +234,7 @@ def _draw(
         panels[0].semilogx(config.dimensions, shells[law], marker="o", color=colour, label=law)
     panels[0].set_title("Prop. 1: share of ‖X‖ within 10 % of its limit", fontsize=8)
     panels[0].set_xlabel("d")
-    panels[0].legend(fontsize=6)
+    panels[0].legend(loc="upper right", fontsize=6)
     panels[1].loglog(config.dimensions, sizes, marker="o", color=COLOURS["importance"])
     panels[1].set_title("effective number of uniform nodes", fontsize=8)
     panels[1].set_xlabel("d")
@@ -249,14 +249,14 @@ def _draw(
         )
     panels[2].set_title("Prop. 2: law of chains (dotted: q^ρ)", fontsize=8)
     panels[2].set_xlabel("x")
-    panels[2].legend(fontsize=6)
+    panels[2].legend(loc="upper right", fontsize=6)
     grid = torch.linspace(min(config.rhos), max(config.rhos), 100)
     panels[3].plot(grid, 1 / grid, color=COLOURS["data"], label="1/ρ")
     panels[3].plot(list(exponents), list(exponents.values()), "o", color=COLOURS["srlmc"],
                    label="fitted")  # fmt: skip
     panels[3].set_title("Prop. 3: exponent of p in q", fontsize=8)
     panels[3].set_xlabel("ρ")
-    panels[3].legend(fontsize=6)
+    panels[3].legend(loc="upper right", fontsize=6)
     for panel in panels:
         panel.tick_params(labelsize=6)
     save_figure(figure, stem)

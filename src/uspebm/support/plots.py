@@ -163,7 +163,7 @@ def plot_run(records: "Iterable[RunRecord | Mapping[str, Any]]", path: Path | st
         panel.set_xlabel("updates", fontsize=8)
         panel.tick_params(labelsize=7, which="both")
         if len(names) > 1:
-            panel.legend(fontsize=7, frameon=False)
+            panel.legend(loc="upper right", fontsize=7, frameon=False)
         if title == "norm of the gradient":
             panel.set_yscale("log")
     _write(figure, path)
