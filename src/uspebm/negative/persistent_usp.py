@@ -12,7 +12,8 @@ that violates the spacing is repelled, any other ascends.
 
 Processes that train together hold n / k points each, and all know Λ: each compares Λ with its own
 points and makes its share of the ascents. For an update they send, per round, what Λ feels and
-where it ascends, so about 2 |Λ| d numbers; that grows neither with n nor, per process, with k.
+where it ascends, so about two numbers for each coordinate of Λ; that grows neither with n nor, per
+process, with k.
 
 Not guaranteed: that the spacing holds, or that the points cover the support. The share of
 violating points in ``Info`` tells whether repulsion still has work to do; where it has none, the
