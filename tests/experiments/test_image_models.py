@@ -17,7 +17,7 @@ from uspebm.experiments.image_models import (
     image_run,
     last_quarter,
 )
-from uspebm.recipes import run as recipe_runs
+from uspebm.recipes import snapshots
 from uspebm.training import save_snapshot
 
 from .common import brightness, fields, small_problem
@@ -58,7 +58,7 @@ def test_a_run_stopped_before_a_snapshot_makes_it_later(
             raise KeyboardInterrupt
         save_snapshot(module, path, **about)
 
-    monkeypatch.setattr(recipe_runs, "save_snapshot", stop)
+    monkeypatch.setattr(snapshots, "save_snapshot", stop)
     with pytest.raises(KeyboardInterrupt):
         image_run("m", RECIPE, IMAGES, tmp_path / "stopped", 0)
     monkeypatch.undo()
