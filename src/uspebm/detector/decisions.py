@@ -54,7 +54,7 @@ class DecisionMixin(InputMixin):
         """1 for points like the data, −1 for outliers, at the rate given here or to begin with.
 
         The rate holds on average over calibration sets; with ``confidence`` it holds for this one
-        with that probability, exactly by the Beta law. ``weights``: of points, where the detector
+        with that probability, exactly by the Beta law (by folds: simulated). ``weights``: of points, where the detector
         was calibrated by weights.
         """
         rate = (

@@ -36,14 +36,17 @@ Values = NDArray[np.float64]
 class EnergyDetector(DecisionMixin, OutlierMixin, BaseEstimator):  # type: ignore[misc]
     r"""Learns an energy; calls outliers what has more of it than the data do.
 
-    What is learned is a recipe's. Tables get a kernel density and what a network adds to it,
-    :math:`E(x) = -\log r(x) + f_\theta(x)`: scores are then normalised log-densities. Images get a
+    What is learned is a recipe's. Tables get distances to their own rows in several kinds of units
+    (:class:`~uspebm.energies.neighbour.NeighbourEnergy`), and nothing is trained; images get a
     convolutional network, trained by crowded PS-USP, and are scored by how far its features are
-    from the data's (:class:`~uspebm.energies.features.FeatureEnergy`): such scores order images and
-    are no densities. A part of the data, used for nothing else, calibrates alarms: of points drawn
-    like the data, at most the stated share is called outliers, on average over such parts (see
-    :mod:`uspebm.evaluation.calibration`). Settings that were chosen by looking at the same data, as
-    a grid search does, weaken that.
+    from the data's (:class:`~uspebm.energies.features.FeatureEnergy`). Such scores order points and
+    are no densities. Recipe ``"tables-density"`` gives tables a kernel density and what a network
+    adds to it, :math:`E(x) = -\log r(x) + f_\theta(x)`: its scores are normalised log-densities.
+
+    Points that an energy was not made of calibrate alarms: of points drawn like the data, at most
+    the stated share is called outliers, on average over calibrations (see
+    :mod:`uspebm.evaluation.calibration`; by folds that was simulated, and is not proven). Settings
+    that were chosen by looking at the same data, as a grid search does, weaken that.
 
     Tables ``(N, d)`` (arrays, DataFrames, tensors), or images as :mod:`uspebm.data.points` says.
 

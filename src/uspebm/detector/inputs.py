@@ -95,7 +95,8 @@ class InputMixin:
             self._set_event((table.shape[1],), of_bytes=False)
             self.set_encoding(encoding)
             return points(table)
-        encoding = self.encoding_  # type: ignore[assignment]
+        assert self.encoding_ is not None
+        encoding = self.encoding_
         if hasattr(X, "columns"):
             known = set(map(str, X.columns))
             if missing := [name for name in encoding.used if name not in known]:
