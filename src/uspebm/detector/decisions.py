@@ -54,8 +54,8 @@ class DecisionMixin(InputMixin):
         """1 for points like the data, −1 for outliers, at the rate given here or to begin with.
 
         The rate holds on average over calibration sets; with ``confidence`` it holds for this one
-        with that probability, exactly by the Beta law (by folds: simulated). ``weights``: of points, where the detector
-        was calibrated by weights.
+        with that probability, exactly by the Beta law (by folds: simulated). ``weights``: of
+        points, where the detector was calibrated by weights.
         """
         rate = (
             self._rate(len(self.calibrated_by().scores))
