@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from uspebm import MLP, Conv
 from uspebm.energies.gradient import energy_gradient
-from uspebm.native import BuildError, NativeConv
+from uspebm.native import BuildError, NativeConv, conv
 from uspebm.support.randomness import generator
 
 SHAPES = [
@@ -24,9 +24,16 @@ SHAPES = [
 
 
 @pytest.mark.parametrize(("shape", "filters", "width"), SHAPES)
+@pytest.mark.parametrize("vector", [32, 64])
 def test_energies_and_gradients_are_the_modules(
-    shape: tuple[int, ...], filters: tuple[int, ...], width: int
+    shape: tuple[int, ...],
+    filters: tuple[int, ...],
+    width: int,
+    vector: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """Whatever the processor's vectors: the compiler splits those that are too long for it."""
+    monkeypatch.setattr(conv, "vector_bytes", lambda: vector)
     torch.manual_seed(0)
     module = Conv(shape, filters=filters, width=width).double()
     native = NativeConv(module)

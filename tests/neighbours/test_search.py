@@ -212,6 +212,20 @@ def test_lists_miss_nothing_however_points_move(
     follow(search, moving, fixed, spacing, move, seed=d)
 
 
+@pytest.mark.parametrize(("d", "spacing"), [(2, 0.1), (60, 2.9), (200, 5.5)])
+@pytest.mark.parametrize("compiled", [False, True], ids=["torch", "compiled"])
+@pytest.mark.usefixtures("listed")
+def test_lists_for_one_look_are_short_and_miss_nothing(
+    d: int, spacing: float, compiled: bool
+) -> None:
+    """As for Λ drawn in every round; and they still do when there is another look after all."""
+    moving, fixed = cloud(15, d, 0), cloud(400, d, 1)
+    search = Neighbours(fixed, spacing, compiled=compiled, once=True)
+    follow(search, moving, fixed, spacing, "jitter", seed=d)
+    assert search._lists is not None
+    assert search._lists._radius == spacing
+
+
 def forget_to_list_anew(held: Lists) -> None:
     held._radius = float("inf")
 

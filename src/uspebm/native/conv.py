@@ -10,7 +10,7 @@ from torch.autograd.function import once_differentiable
 
 from ..energies.networks import Conv
 from ..support.compiled import BuildError, library
-from .reals import REALS
+from .reals import REALS, vector_bytes
 
 CONV_SOURCE = Path(__file__).with_name("conv_energy.cpp")
 LAYERS = [
@@ -38,6 +38,10 @@ class NativeConv:
         self._dtype = first.weight.dtype
         name, self._real = REALS[self._dtype]
         channels, height, width = module.event_shape
+        # Products are made in panels of two vectors, of which every layer must have whole ones.
+        vector = vector_bytes()
+        if any(size % (2 * vector // self._dtype.itemsize) for size in _units(module)):
+            vector = 32
         self._library = library(
             CONV_SOURCE,
             REAL=name,
@@ -48,10 +52,11 @@ class NativeConv:
             F2=second.out_channels,
             F3=third.out_channels,
             HIDDEN=hidden.out_features,
+            VECTOR=vector,
         )
         self._leak = leak
         with torch.no_grad():
-            panel = 64 // self._dtype.itemsize
+            panel = 2 * vector // self._dtype.itemsize
             pixels = hidden.in_features // third.out_channels
             # Features are kept channels-last: (channel, pixel) -> (pixel, channel).
             linear = hidden.weight.unflatten(1, (third.out_channels, pixels)).mT.flatten(1)
@@ -80,14 +85,12 @@ class NativeConv:
         # Exactly: a subclass or a changed layer would be another energy.
         if type(module) is not Conv or [type(m) for m in module.net] != LAYERS:
             return False
-        units = [m.out_channels for m in module.net if isinstance(m, nn.Conv2d)]
-        units += [m.out_features for m in module.net if isinstance(m, nn.Linear)][:1]
         slopes = {m.negative_slope for m in module.net if isinstance(m, nn.LeakyReLU)}
         hooked = any(m._forward_hooks or m._forward_pre_hooks for m in module.modules())
         weight = next(module.parameters())
         return (
             all(_is_plain(layer) for layer in module.net)
-            and all(size % 16 == 0 for size in units)
+            and all(size % 16 == 0 for size in _units(module))
             and len(slopes) == 1
             and not hooked
             and weight.dtype in REALS
@@ -165,6 +168,12 @@ class NativeConv:
             ctypes.c_int(torch.get_num_threads()),
         )
         return energy
+
+
+def _units(module: Conv) -> list[int]:
+    """Of every layer but the last, how many numbers it gives a pixel, or an image."""
+    filters = [m.out_channels for m in module.net if isinstance(m, nn.Conv2d)]
+    return [*filters, *[m.out_features for m in module.net if isinstance(m, nn.Linear)][:1]]
 
 
 def _is_plain(layer: nn.Module) -> bool:

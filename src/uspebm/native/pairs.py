@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ..support.compiled import library
-from .reals import REALS
+from .reals import REALS, vector_bytes
 
 PAIRS_SOURCE = Path(__file__).with_name("pairs.cpp")
 
@@ -51,7 +51,7 @@ class NativePairs:
     @staticmethod
     def build(dtype: torch.dtype) -> ctypes.CDLL:
         """The compiled code; raises :class:`~uspebm.native.BuildError` where there is none."""
-        built = library(PAIRS_SOURCE, REAL=REALS[dtype][0])
+        built = library(PAIRS_SOURCE, REAL=REALS[dtype][0], VECTOR=vector_bytes())
         built.lists_new.restype = ctypes.c_void_p
         return built
 

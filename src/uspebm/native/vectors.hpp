@@ -1,9 +1,9 @@
-// Numbers of type REAL, given on the compiler's command line, and vectors of them.
+// Numbers of type REAL, and vectors of VECTOR bytes, both given on the compiler's command line.
 #pragma once
 
 using real = REAL;
-constexpr int LANES = 32 / sizeof(real);
-using vec = real __attribute__((vector_size(32), aligned(sizeof(real)), may_alias));
+constexpr int LANES = VECTOR / sizeof(real);
+using vec = real __attribute__((vector_size(VECTOR), aligned(sizeof(real)), may_alias));
 
 static inline vec load(const real* p) { return *reinterpret_cast<const vec*>(p); }
 static inline void store(real* p, vec v) { *reinterpret_cast<vec*>(p) = v; }

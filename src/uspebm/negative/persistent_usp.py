@@ -186,8 +186,9 @@ class PersistentUSP(Partition):
         u = group.add(u)
         if self.searches:
             sketch = sketch_of(points, workspace)
+            once = rounds * self.repulsion_steps == 1
             neighbours = Neighbours(
-                points.flatten(1), self.spacing, rows, sketch, workspace.compiled
+                points.flatten(1), self.spacing, rows, sketch, workspace.compiled, once
             )
         ascend = partial(self.ascend, energy)
         merged = self.ascent_steps == self.repulsion_steps == 1

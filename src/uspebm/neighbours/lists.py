@@ -9,6 +9,8 @@
   neighbour lists of molecular dynamics).
 """
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
@@ -36,6 +38,15 @@ ROUNDING = 1e-3
 """Generous relative allowance for rounding in distances that points have moved."""
 
 
+class Manner(NamedTuple):
+    """How lists are looked through."""
+
+    compiled: bool
+    """Whether compiled code does it."""
+    once: bool
+    """Whether there will be one look only, for which nothing beyond ε needs a place."""
+
+
 class Lists:
     """For each of the ``moving`` points the fixed ones around it.
 
@@ -45,7 +56,7 @@ class Lists:
         sketch: Their sketch.
         spacing: ε.
         absent: Which of the fixed points to leave out, ``(n,)``.
-        compiled: Whether compiled code goes through the pairs.
+        manner: How they are looked through.
     """
 
     def __init__(
@@ -55,7 +66,7 @@ class Lists:
         sketch: Sketch,
         spacing: float,
         absent: Tensor,
-        compiled: bool,
+        manner: "Manner",
     ) -> None:
         self._fixed = fixed
         self._sketch = sketch
@@ -69,10 +80,11 @@ class Lists:
         self._gone_across = moving.new_zeros(len(moving))
         self._pairs = (
             NativePairs(len(moving), fixed.x, sketch.coordinates if sketch.shortened else None)
-            if compiled
+            if manner.compiled
             else TorchPairs(fixed, self._fixed_places)
         )
-        self._radius = self._choose_radius(LISTED_NATIVE if compiled else LISTED)
+        listed = LISTED_NATIVE if manner.compiled else LISTED
+        self._radius = spacing if manner.once else self._choose_radius(listed)
         self._list(torch.arange(len(moving), device=moving.device))
 
     def look(self, moving: Tensor, felt: Crowd) -> None:
@@ -88,7 +100,7 @@ class Lists:
         self._last = moving
         self._places = PointSet(self._sketch.of(moving))
         strayed = (self._places.x - self._origin).norm(dim=1) * (1 + ROUNDING)
-        (rows,) = (strayed >= self._radius - self._spacing).nonzero(as_tuple=True)
+        (rows,) = (strayed > self._radius - self._spacing).nonzero(as_tuple=True)
         if len(rows):
             self._origin[rows] = self._places.x[rows]
             self._pairs.clear(rows)

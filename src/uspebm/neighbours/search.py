@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ..support.group import ALONE, Group
 from .crowd import CHUNK, Crowd, Pairs, PointSet, feel, rounding_error, squared_distances
-from .lists import REACH, Lists
+from .lists import REACH, Lists, Manner
 from .sketch import Sketch, fixed_sample
 
 LONGEST = 10_000_000
@@ -31,6 +31,7 @@ class Neighbours:
         skip: Indices of rows of ``fixed`` to leave out: the old places of the moving points.
         sketch: The sketch of ``fixed``, where the caller has one.
         compiled: Whether to use compiled code, which the machine must have.
+        once: Whether the crowd is asked for once only, and lists need not last.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class Neighbours:
         skip: Tensor | None = None,
         sketch: Sketch | None = None,
         compiled: bool = False,
+        once: bool = False,
     ) -> None:
         self._spacing = spacing
         self._absent = torch.zeros(len(fixed), dtype=torch.bool, device=fixed.device)
@@ -47,7 +49,7 @@ class Neighbours:
             self._absent[skip] = True
         self._sketch = sketch or Sketch(fixed)
         self._fixed = PointSet(fixed, self._sketch.square)
-        self._compiled = compiled
+        self._manner = Manner(compiled, once)
         self._lists: Lists | None = None
         self._begun = False
 
@@ -101,7 +103,7 @@ class Neighbours:
         near = _share_within(REACH * self._spacing, moving, self._fixed.x)
         if near * len(moving) * len(self._fixed.x) <= LONGEST:
             self._lists = Lists(
-                moving, self._fixed, self._sketch, self._spacing, self._absent, self._compiled
+                moving, self._fixed, self._sketch, self._spacing, self._absent, self._manner
             )
 
 
