@@ -10,6 +10,7 @@ from torch import Tensor
 from uspebm import Conv, save_snapshot
 from uspebm.experiments import choice
 from uspebm.experiments.image_problem import FASHION_MNIST
+from uspebm.recipes.snapshots import WEIGHT_KINDS
 
 
 def images(n: int, level: float) -> Tensor:
@@ -31,7 +32,7 @@ def test_the_best_by_the_first_halves_is_chosen(
             for parameter in network.parameters():
                 parameter.abs_()
             list(network.parameters())[-2].mul_(sign)
-        for weights in choice.WEIGHT_KINDS:
+        for weights in WEIGHT_KINDS:
             save_snapshot(network, snapshots / f"{weights}-{update:06}.safetensors")
     with pytest.raises(ValueError, match="has no run with snapshots"):
         choice.run(tmp_path / "elsewhere" / "choice", choice.SMOKE, 1)

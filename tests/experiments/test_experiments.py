@@ -1,4 +1,5 @@
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,10 +9,12 @@ import torch
 from uspebm import GaussianMixture
 from uspebm.cli.main import main
 from uspebm.cli.reproduce import FIGURES
+from uspebm.evaluation.grid_density import grid_density
 from uspebm.experiments import props, two_modes
 from uspebm.experiments.claims import claim
 from uspebm.experiments.mixture import MIXTURE, evenness, mixture_fit
-from uspebm.recipes.paper import MODES, PLANE
+from uspebm.experiments.over_updates import course_claims
+from uspebm.recipes.paper import LINE, MODES, PLANE
 from uspebm.support.randomness import generator
 
 
@@ -31,6 +34,13 @@ def test_everything_runs_and_reports_its_claims(
     fig4_results = json.loads((tmp_path / "smoke" / "fig4" / "results.json").read_text())
     for method in ("ps_usp", "srlmc"):
         assert set(fig4_results[method]) == {"kl", "mode_mass", "ood_share", "seconds"}
+    courses = json.loads((tmp_path / "smoke" / "fig1" / "results.json").read_text())["courses"]
+    for row in ("srlmc", "replay"):
+        for seed in range(2):
+            for weights in ("averaged", "raw"):
+                assert list(courses[row][seed][weights]) == ["2", "4", "5"]
+    assert courses["srlmc"][0]["raw"] != courses["srlmc"][0]["averaged"]
+    assert (tmp_path / "smoke" / "fig1" / "fig1-updates.png").stat().st_size > 5_000
     assert "holds" in capsys.readouterr().out
 
 
@@ -52,6 +62,26 @@ def test_a_perfect_model_of_the_mixture_is_measured_as_one() -> None:
     assert measured.ood_share == 0.0
     _, wrong = mixture_fit(GaussianMixture(MODES[:5], 0.1), 0.0)
     assert wrong.kl > 1.0
+
+
+def test_a_lopsided_mixture_leans_by_the_ratio_of_its_masses() -> None:
+    law = two_modes.LOPSIDED_MODES
+    lean = two_modes.line_lean(grid_density(law, LINE, two_modes.LINE_CELLS, torch.float64))
+    assert lean.tilt == pytest.approx(math.log(0.97 / 0.03), abs=1e-3)
+    assert lean.ood_share == 0.0
+    # Densest just outside the region of 99.9 %, 3.29 deviations from the higher mode.
+    assert lean.shoulder == pytest.approx(3.29**2 / 2, rel=0.02)
+
+
+def test_what_is_seen_is_the_most_and_how_often() -> None:
+    lean = two_modes.LineLean(tilt=1.0, shoulder=1.4, ood_share=0.0)
+    course = {60: lean, 120: lean._replace(ood_share=0.1), 180: lean, 240: lean}
+    claims = course_claims({"srlmc": [{"averaged": course, "raw": {60: lean}}]})
+    measured = {c.name: (c.measured, c.holds) for c in claims}
+    what = "srlmc, {} weights: OOD above the median ID density, {}"
+    assert measured[what.format("averaged", "the most over the updates")] == (0.1, True)
+    assert measured[what.format("averaged", "share of the looks")] == (0.25, True)
+    assert measured[what.format("raw", "the most over the updates")] == (0.0, False)
 
 
 def test_evenness_tells_a_lattice_from_a_cloud() -> None:

@@ -61,7 +61,9 @@ def test_without_classes_none_is_left_out() -> None:
 
 @pytest.mark.usefixtures("made_up")
 def test_scores_are_those_of_the_parts_they_name(tmp_path: Path) -> None:
-    found = left_out.judged_without(FASHION_MNIST, "tops", short(), tmp_path, updates=2)
+    judged = left_out.judged_without(FASHION_MNIST, "tops", short(), tmp_path, updates=2)
+    assert judged.span == 0.0  # of one snapshot
+    found = judged.scores
     assert {"features", "energy", "random features", "nearest neighbour"} < found.keys()
     known, unknown = left_out.without(FASHION_MNIST, left_out.GROUPS["tops"])
     recipe = short().given(known.train)
@@ -89,12 +91,20 @@ def test_kinds_left_out_are_trained_without_and_judged(
     command = ["proxies", "--leave-out", "shoes-and-bags", "--updates", "3", "--out", str(tmp_path)]
     assert main(command) == 0
     out = " ".join(capsys.readouterr().out.split())
-    for word in ("sandal", "boot", "kinds left out: shoes-and-bags", "random", "outlined", "PCA"):
+    for word in (
+        "sandal",
+        "boot",
+        "kinds left out: shoes-and-bags",
+        "random",
+        "outlined",
+        "PCA",
+        "spans 0.0",
+    ):
         assert word in out
     folder = tmp_path / "without-shoes-and-bags-0"
     assert (folder / "snapshots" / "averaged-000003.safetensors").exists()
     assert main([*command, "--json"]) == 0
-    said = json.loads(capsys.readouterr().out)["left_out"]["shoes-and-bags"]
+    said = json.loads(capsys.readouterr().out)["left_out"]["shoes-and-bags"]["scores"]
     assert said["features"]["kinds"].keys() == {"sandal", "sneaker", "bag", "boot"}
     assert 0 <= said["energy"]["changed"]["blurred"]["fpr95"] <= 1
     assert main(["proxies", "--leave-out", "coat", "--leave-out", "hat", "--out", "x"]) == 2

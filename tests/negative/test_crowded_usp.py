@@ -47,6 +47,14 @@ def test_without_adapting_the_share_is_another() -> None:
     assert info.violating < 0.1
 
 
+def test_at_a_rate_of_zero_the_spacing_stays() -> None:
+    phase = replace(PHASE, rate=0.0)
+    state = phase.init(generator(0))
+    for k in range(3):
+        _, state, info = phase.step(flat, state, generator(0, k))
+    assert state.spacing.item() == info.spacing == torch.tensor(PHASE.phase.spacing).item()
+
+
 def test_restarts_reach_what_points_at_the_data_do_not() -> None:
     """A flat energy, points in a corner: only fresh points get far away."""
 
@@ -98,7 +106,7 @@ def test_a_fraction_is_a_chance() -> None:
     ("change", "message"),
     [
         ({"violating": 1.0}, "violating=1.0 must lie between 0 and 1"),
-        ({"rate": 0.0}, "rate=0.0"),
+        ({"rate": -0.1}, "rate=-0.1 must be a number, not below 0"),
         ({"restarts": 300.0}, "restarts=300.0 must lie between 0 and particles=200"),
     ],
 )

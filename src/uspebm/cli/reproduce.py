@@ -13,7 +13,7 @@ FIGURES = ("fig1", "fig2", "fig3", "fig4", "props")
 """What ``reproduce all`` runs: minutes each."""
 ON_IMAGES = ("table1", "fig5")
 """What takes hours and needs image sets."""
-OURS = ("own-images", "one-class", "decisions", "choice")
+OURS = ("own-images", "one-class", "decisions", "choice", "ablation")
 """What the paper does not have."""
 ROLLBACKS = 5
 INSIDE = "fashion-mnist"

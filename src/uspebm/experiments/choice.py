@@ -27,6 +27,7 @@ from torch import Tensor
 
 from ..energies import Conv
 from ..evaluation.metrics import fpr_at_tpr
+from ..recipes.snapshots import WEIGHT_KINDS
 from ..support.files import whole_file
 from ..support.plots import new_figure, save_figure
 from ..support.progress import console
@@ -35,7 +36,6 @@ from .claims import Claim, claim, save_results
 from .image_models import energy_scores
 from .image_problem import FASHION_MNIST, OpenedSets
 
-WEIGHT_KINDS = ("averaged", "raw")
 VALIDATED_BY = ("MNIST", "KMNIST")
 
 

@@ -6,6 +6,9 @@ support and on OOD regions; densities and histograms; negative energy. The point
 samples match p although the density does not; in (c) the density does. Densities and samples are
 those of the averaged weights: plain SGD keeps swinging about its solution.
 
+What there is to see depends on when one looks: a second figure has the tilt and the OOD share of
+(a) and (b) over the updates, of raw and of averaged weights (:mod:`.over_updates`).
+
 Beyond the paper, (a) is also trained from a tilted start, a model that puts 97 % on one side: which
 of its many solutions SRLMC ends in depends on where it began.
 
@@ -27,6 +30,7 @@ from ..recipes.paper import LINE
 from ..recipes.plain import as_plain
 from ..support.plots import COLOURS, new_figure, save_figure
 from .claims import Claim, claim, save_results
+from .over_updates import Courses, course_claims, courses_of, draw_courses
 from .two_modes import (
     FAST,
     PAPER,
@@ -58,6 +62,7 @@ def run(out: Path, config: LineSettings, seeds: int) -> list[Claim]:
     fits: dict[str, list[LineFit]] = {row: [] for row in (*ROW_TITLES, "srlmc-tilted")}
     drawn = []
     apart = []
+    courses: dict[str, list[Courses]] = {"srlmc": [], "replay": []}
     save_line_truth(out)
     for seed in range(seeds):
         densities = {}
@@ -69,14 +74,18 @@ def run(out: Path, config: LineSettings, seeds: int) -> list[Claim]:
             samples = chain_ends(trained.energy, config.sampler, start, seed)
             densities[row], fit = line_fit(trained.energy, samples)
             fits[row].append(fit)
+            if row in courses:
+                courses[row].append(courses_of(trained))
             if seed == 0:
                 drawn.append((row, trained, densities[row], samples))
         apart.append(_apart(densities["srlmc"], densities["replay"]))
         fits["srlmc-tilted"].append(_from_tilted_start(out, config, seed))
     _draw(out / "fig1", drawn)
-    claims = [*_wrong(fits), *_same(fits, apart), *_right(fits)]
+    draw_courses(out / "fig1-updates", courses)
+    claims = [*_wrong(fits), *course_claims(courses), *_same(fits, apart), *_right(fits)]
     results = {row: [fit._asdict() for fit in found] for row, found in fits.items()}
-    save_results(out / "results.json", claims, rows=results, config=as_plain(config))
+    more = {"courses": courses, "config": as_plain(config)}
+    save_results(out / "results.json", claims, rows=results, **more)
     return claims
 
 

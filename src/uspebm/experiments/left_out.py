@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from statistics import fmean
 from typing import Any, NamedTuple
 
 import torch
@@ -19,7 +20,7 @@ from ..evaluation.metrics import Detection, detection
 from ..evaluation.proxies import proxies
 from ..recipes import Recipe, train
 from .baselines import nearest_neighbour, pca_reconstruction
-from .image_models import Method, energy_scores
+from .image_models import Method, energy_scores, last_quarter
 from .image_problem import ImageProblem, ImageSplit
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
@@ -31,11 +32,30 @@ PRINCIPAL = 60
 """Directions whose residual counts."""
 
 
+ScoreMakers = Mapping[str, Callable[[], Callable[[Tensor], Any]]]
+"""From images to scores, each made when its turn comes: some hold much memory."""
+
+
 class Findings(NamedTuple):
     """What one score finds: unseen kinds, and changed images, by name."""
 
     kinds: dict[str, Detection]
     changed: dict[str, Detection]
+
+    def mean_fpr95(self) -> tuple[float, float]:
+        """Over the kinds, and over the changed images, in per cent."""
+        found = (self.kinds, self.changed)
+        kinds, changed = (100 * fmean(d.fpr95 for d in part.values()) for part in found)
+        return kinds, changed
+
+
+class LeftOut(NamedTuple):
+    """What is found of kinds that were left out."""
+
+    scores: dict[str, Findings]
+    span: float
+    """Between the best and the worst mean FPR95 on the kinds, by the recipe's own score, of the
+    snapshots in the last quarter of the training; in points of per cent."""
 
 
 def kinds_in(inside: ImageProblem, name: str) -> tuple[str, ...]:
@@ -48,7 +68,7 @@ def kinds_in(inside: ImageProblem, name: str) -> tuple[str, ...]:
 
 def judged_without(
     inside: ImageProblem, name: str, method: Method, out: Path, updates: int | None = None
-) -> dict[str, Findings]:
+) -> LeftOut:
     """A model of the other classes, by its features and its energy, and what needs no training.
 
     ``updates``: instead of the method's. A run that was interrupted is gone on with.
@@ -57,40 +77,56 @@ def judged_without(
     recipe = method.given(known.train)
     if updates is not None:
         recipe = replace(recipe, schedule=replace(recipe.schedule, updates=updates))
-    energy = train(recipe, known.train, out / f"without-{name}-0", seed=0).energy
-    scores = _scores(recipe, energy, known.train)
-    changed = proxies(known.for_proxies)
-    found = {}
-    for scorer, make in scores.items():
-        score = make()
-        usual = score(known.held_out)
-        against = partial(_against, score, usual)
-        found[scorer] = Findings(against(unknown), against(changed))
-    return found
+    run = train(recipe, known.train, out / f"without-{name}-0", seed=0)
+    scores = {**trained_scores(recipe, run.energy, known.train), **controls(recipe, known.train)}
+    late = [
+        found_by(partial(energy_scores, recipe.scored_by(energy, known.train, 0)), known, unknown)
+        for energy in last_quarter(run)
+    ]
+    rates = [100 * fmean(d.fpr95 for d in found.values()) for found in late]
+    found = {scorer: judged_by(make(), known, unknown) for scorer, make in scores.items()}
+    return LeftOut(found, max(rates) - min(rates))
 
 
-def _against(
-    score: Callable[[Tensor], Any], usual: Any, sets: Mapping[str, Tensor]
+def judged_by(
+    score: Callable[[Tensor], Any], known: ImageSplit, unknown: Mapping[str, Tensor]
+) -> Findings:
+    """What a score finds of unseen kinds, and of changed images of the known ones."""
+    return Findings(
+        found_by(score, known, unknown), found_by(score, known, proxies(known.for_proxies))
+    )
+
+
+def found_by(
+    score: Callable[[Tensor], Any], known: ImageSplit, sets: Mapping[str, Tensor]
 ) -> dict[str, Detection]:
+    """Each of the sets, told from images that were held out of training."""
+    usual = score(known.held_out)
     return {name: detection(usual, score(images)) for name, images in sets.items()}
 
 
-def _scores(
-    recipe: Recipe, energy: Any, train_images: Tensor
-) -> dict[str, Callable[[], Callable[[Tensor], Any]]]:
-    """Each made when its turn comes: some hold much memory."""
-    rule = recipe.score or FeatureRule()
-
-    def features(network: Any) -> Callable[[Tensor], Any]:
-        return partial(energy_scores, rule.over(network, train_images, 0).eval())
-
+def trained_scores(recipe: Recipe, energy: Any, images: Tensor) -> ScoreMakers:
+    """By the features of a network that was trained on ``images``, and by its energy."""
     return {
-        "features": lambda: features(energy),
+        "features": lambda: _by_features(recipe, energy, images),
         "energy": lambda: partial(energy_scores, energy),
-        "random features": lambda: features(recipe.energy.build(train_images[:1], seed=1)),
-        "nearest neighbour": lambda: nearest_neighbour(train_images),
-        "PCA residual": lambda: pca_reconstruction(train_images, directions=PRINCIPAL),
     }
+
+
+def controls(recipe: Recipe, images: Tensor) -> ScoreMakers:
+    """What needs no training: whatever it finds too is not what training is worth."""
+    return {
+        "random features": lambda: _by_features(
+            recipe, recipe.energy.build(images[:1], seed=1), images
+        ),
+        "nearest neighbour": lambda: nearest_neighbour(images),
+        "PCA residual": lambda: pca_reconstruction(images, directions=PRINCIPAL),
+    }
+
+
+def _by_features(recipe: Recipe, network: Any, images: Tensor) -> Callable[[Tensor], Any]:
+    rule = recipe.score or FeatureRule()
+    return partial(energy_scores, rule.over(network, images, 0).eval())
 
 
 def without(inside: ImageProblem, kinds: tuple[str, ...]) -> tuple[ImageSplit, dict[str, Tensor]]:

@@ -69,7 +69,7 @@ SMOKE = LineSettings(
     capacity=200,
     nodes=50,
     width=16,
-    schedule=replace(PAPER.schedule, updates=5, batch_size=50),
+    schedule=replace(PAPER.schedule, updates=5, batch_size=50, snapshot_every=2),
 )
 
 
@@ -122,17 +122,32 @@ def line_fit(energy: Energy, samples: Tensor) -> tuple[GridDensity, LineFit]:
     x = q.x.flatten()
     between = (x > LEFT) & (x < RIGHT)
     barrier = x[between][q.log_q[between].argmin()].item()
-    peak, ood = q.log_q.max(), q.log_q[~in_distribution(p)]
-    tilt = q.log_q[x < 0].max() - q.log_q[x > 0].max()
+    lean = line_lean(q)
     return q, LineFit(
         kl=kl(p, q),
         mass_left=q.mass[x < 0].sum().item(),
-        ood_share=ood_share(p, q),
+        ood_share=lean.ood_share,
         samples_to_p=wasserstein(samples),
         barrier=barrier,
-        tilt=tilt.abs().item(),
-        shoulder=(peak - ood.max()).item(),
+        tilt=lean.tilt,
+        shoulder=lean.shoulder,
     )
+
+
+class LineLean(NamedTuple):
+    """Of :class:`LineFit`, what tells whether OOD points pass half of the data."""
+
+    tilt: float
+    shoulder: float
+    ood_share: float
+
+
+def line_lean(q: GridDensity) -> LineLean:
+    """How far a density on the grid leans to one side."""
+    p, x = true_line(), q.x.flatten()
+    peak, ood = q.log_q.max(), q.log_q[~in_distribution(p)]
+    tilt = q.log_q[x < 0].max() - q.log_q[x > 0].max()
+    return LineLean(tilt.abs().item(), (peak - ood.max()).item(), ood_share(p, q))
 
 
 def wasserstein(samples: Tensor) -> float:

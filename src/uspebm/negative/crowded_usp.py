@@ -21,7 +21,6 @@ from torch import Tensor
 
 from ..domains import Box, draw
 from ..neighbours.sketch import sketch_of
-from ..support.checks import positive
 from ..support.group import current_group
 from ..types import Energy, Nodes, Proposal, Workspace
 from .partition import Particles
@@ -52,7 +51,7 @@ class CrowdedUSP:
     Arguments:
         phase: PS-USP; its spacing is the one to begin with.
         violating: Share of the active points that is to violate the spacing.
-        rate: How fast the spacing follows, r.
+        rate: How fast the spacing follows, r; at 0 it stays as it is.
         restarts: Points moved to the ``fresh`` ones after every update; a fraction is a chance.
         fresh: Where they are moved. Left out: uniform on the domain.
 
@@ -71,7 +70,8 @@ class CrowdedUSP:
     fresh: Proposal | None = None
 
     def __post_init__(self) -> None:
-        positive(rate=self.rate)
+        if not 0 <= self.rate < math.inf:
+            raise ValueError(f"rate={self.rate} must be a number, not below 0")
         if not 0 < self.violating < 1:
             raise ValueError(f"violating={self.violating} must lie between 0 and 1")
         if not 0 <= self.restarts <= self.phase.particles:

@@ -6,6 +6,7 @@ from ..training import TrainState, save_snapshot
 
 SNAPSHOTS = "snapshots"
 """Their folder, in the run's."""
+WEIGHT_KINDS = ("averaged", "raw")
 
 
 def keep_snapshots(state: TrainState, folder: Path) -> None:
