@@ -36,3 +36,9 @@ def test_none_of_ten_thousand_is_not_written_as_zero() -> None:
     row = {name: [none, none] for name in MNIST.ood} | {"KMNIST": [none, one]}
     text = OODTable(MNIST, {"ours": row}, {}, 10_000).markdown()
     assert "| ours | 2 | < 0.03 | 0.01 ± 0.01 | < 0.03 | < 0.03 | < 0.03 |" in text
+
+
+def test_bits_per_dimension_are_told_of_what_has_some() -> None:
+    assert "Bits per dimension" not in OODTable(MNIST, {}, {}, 10).markdown()
+    text = OODTable(MNIST, {}, {}, 10, {"one": [7.9], "three": [7.8, 7.9, 8.0]}).markdown()
+    assert "| one | 7.900 |\n| three | 7.900 ± 0.100 |\n" in text

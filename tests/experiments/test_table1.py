@@ -19,6 +19,7 @@ from uspebm.experiments import fig5, image_models, table1
 from uspebm.experiments.image_models import Method
 from uspebm.experiments.image_problem import FASHION_MNIST, MNIST, ImageProblem, OpenedSets
 from uspebm.experiments.ood_table import Row
+from uspebm.experiments.table1_claims import Trained, table1_claims
 from uspebm.recipes import Recipe, Run, paper, train
 from uspebm.recipes.images import energy_recipe
 from uspebm.training import DivergedError
@@ -195,7 +196,7 @@ def claims() -> Claims:
 
         images = small_problem().train()
         trained = {
-            name: table1.Trained(method.given(images), [], [0.1, 0.1, 3.5], [])
+            name: Trained(method.given(images), [], [0.1, 0.1, 3.5], [], [])
             for name, method in table1.SMOKE.methods.items()
         }
         rows = {
@@ -203,7 +204,7 @@ def claims() -> Claims:
             "crowded-PS-USP": row(2, 1.85, 7, 0, 0),
             "nearest neighbour": row(1, 2, 8, 0, 0),
         }
-        found = table1.table1_claims(inside, trained, rows)
+        found = table1_claims(inside, trained, rows)
         return {claim.name: claim.holds for claim in found}
 
     return verdicts
@@ -254,7 +255,7 @@ def test_the_papers_rows_are_the_papers_recipes() -> None:
 
 
 def test_what_takes_long_is_trained_with_fewer_seeds() -> None:
-    assert list(table1.PAPER.methods["PS-USP"].seeds(3)) == [0]
+    assert list(table1.PAPER.methods["PS-USP-25000"].seeds(3)) == [0]
     assert list(table1.PAPER.methods["SRLMC"].seeds(3)) == [0, 1, 2]
 
 

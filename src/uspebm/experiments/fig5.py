@@ -28,7 +28,8 @@ from .claims import Claim, claim, save_results
 from .exchange import with_own_nodes, with_points
 from .image_models import Method, by_chains, energy_scores, image_run
 from .image_problem import ImageProblem, OpenedSets
-from .table1 import BAD, FAST, PAPER, SMOKE, Table1Settings
+from .table1 import FAST, PAPER, SMOKE, Table1Settings
+from .table1_claims import BAD
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -169,7 +170,10 @@ def _exchanges(
     train: Tensor,
     sets: OpenedSets,
 ) -> list[Claim]:
-    """SRLMC's models trained on: with their own nodes, and with the points of the first PS-USP."""
+    """SRLMC's models trained on: with their own nodes, and with the points of the first PS-USP.
+
+    The control: their own samples, weighted as those points are, which are where they were.
+    """
     names = reversed(list(models))
     kinds = {by_chains(m.recipe): name for name in names for m in models[name].values()}
     if len(kinds) < 2:
@@ -177,10 +181,11 @@ def _exchanges(
     theirs, ours = models[kinds[True]], models[kinds[False]]
     rates: dict[str, list[float]] = {}
     for seed in sorted(theirs.keys() & ours.keys()):
-        recipe, energy, negative, _ = theirs[seed]
+        recipe, energy, negative, samples = theirs[seed]
         energies = {
             "SRLMC": energy,
             "trained on": with_own_nodes(energy, recipe, negative, train, seed),
+            "weighted": with_points(energy, recipe, samples, train, seed),
             "nodes exchanged": with_points(energy, recipe, ours[seed].points, train, seed),
         }
         found = {
@@ -199,6 +204,7 @@ def _exchanges(
         return []
     own, other = rates["trained on"], rates["nodes exchanged"]
     what = f"FPR95 on {sets.first}, %"
+    weighted = f"the same with its own samples, weighted by exp(−E): {what} (above {BAD:g})"
     return [
         claim(
             f"{kinds[True]} trained on: {what} (above {BAD:g})",
@@ -206,6 +212,7 @@ def _exchanges(
             own,
             lambda v: v > BAD,
         ),
+        claim(weighted, "not given", rates["weighted"], lambda v: v > BAD),
         claim(
             f"the same with {kinds[False]}'s points for nodes: {what} (at most half of that)",
             "not given",

@@ -2,7 +2,7 @@
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from numpy.typing import ArrayLike
@@ -43,6 +43,8 @@ class OODTable:
     diverged: Mapping[str, Sequence[int]]
     images: int
     """Of each set, that were scored."""
+    bits: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    """Of the energies, by method and seed: per dimension on what is inside, at least."""
 
     @property
     def headings(self) -> tuple[str, ...]:
@@ -92,6 +94,20 @@ class OODTable:
                 text += _line(name, self._seeds(name), *map(cell, found.values()))
             for name in self._lost:
                 text += _line(name, "all diverged", *("–" for _ in self.problem.ood))
+        return text + self._bits()
+
+    def _bits(self) -> str:
+        """What the energies are as densities, which is next to nothing on images."""
+        if not self.bits:
+            return ""
+        text = (
+            "\nBits per dimension of the energies, normalised, on the test images: at least, by "
+            "uniform draws. The uniform law has 8: these order images, they do not measure them.\n"
+            "\n" + _line("method", "bits per dimension") + _line("---", "---")
+        )
+        for name, values in self.bits.items():
+            spread = statistics.stdev(values) if len(values) > 1 else None
+            text += _line(name, _figure(statistics.fmean(values), spread, 3))
         return text
 
     def _paper(self, what: str) -> Mapping[str, tuple[MeanAndSpread, ...]]:
@@ -119,5 +135,5 @@ def _cell(found: Sequence[Detection], what: str) -> str:
     return _figure(statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None)
 
 
-def _figure(mean: float, spread: float | None) -> str:
-    return f"{mean:.2f}" + (f" ± {spread:.2f}" if spread is not None else "")
+def _figure(mean: float, spread: float | None, digits: int = 2) -> str:
+    return f"{mean:.{digits}f}" + (f" ± {spread:.{digits}f}" if spread is not None else "")
