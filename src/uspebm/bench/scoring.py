@@ -16,7 +16,11 @@ from ..detector.energy_detector import EnergyDetector
 from ..detector.fitting import MOST_FOLDED
 from ..detector.folder import load
 from ..detector.onnx_export import to_onnx
+from ..domains import Box
+from ..energies.features import FeatureRule
+from ..energies.rules import ConvRule
 from ..evaluation.classical import NearestMean
+from ..support.randomness import generator
 from .timing import Timing, race
 
 
@@ -28,6 +32,17 @@ def latencies(repeats: int, batches: Sequence[int]) -> Iterator[tuple[str, dict[
     yield from _race("table", table, rows, rows, repeats, batches)
     images = draws.integers(0, 256, (1000, 28, 28), dtype=np.uint8)
     yield from _race("images", load("fashion-mnist"), images, images[:, None], repeats, batches)
+    yield "scoring images by features", _by_features(repeats, 20 * max(batches))
+
+
+@torch.no_grad()
+def _by_features(repeats: int, centres: int) -> dict[str, Timing]:
+    """A batch by its distance to so many centres, beside the network's own energy."""
+    shape = (1, 28, 28)
+    images = Box(-1.0, 1.0, shape).sample(centres, generator(0, "images"))
+    network = ConvRule().build(images[:1], seed=0).eval()
+    energy, new = FeatureRule(centres=centres).over(network, images, seed=0), images[:1000]
+    return race({"ours": lambda: energy(new), "network": lambda: network(new)}, repeats)
 
 
 def tables(
