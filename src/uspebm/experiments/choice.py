@@ -136,8 +136,8 @@ def _draw(out: Path, curves: dict[str, dict[int, Scored]]) -> None:
         panel.set_xlabel("update", fontsize=7)
         panel.set_ylabel("FPR95, per cent", fontsize=7)
         panel.tick_params(labelsize=6)
-        panel.set_ylim(-2, 102)
-        panel.legend(loc="upper right", fontsize=5)
+        panel.set_ylim(-2, 112)  # room for the legend
+        panel.legend(loc="upper center", ncols=len(FASHION_MNIST.ood), fontsize=5, frameon=False)
     for panel in panels[len(curves) :]:
         panel.axis("off")
     save_figure(figure, out / "choice")
