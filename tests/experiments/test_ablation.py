@@ -72,4 +72,4 @@ def test_what_is_better_than_the_recipe_is_said() -> None:
     assert not claims["better"].holds
     assert "gone" not in claims
     assert claims[WHOLE_RECIPE].measured == pytest.approx(20.0)
-    assert ablation._markdown(found).splitlines()[-1] == "| gone | diverged / diverged |"
+    assert ablation._markdown(found).splitlines()[-1] == "| gone | diverged / diverged | – |"

@@ -140,6 +140,7 @@ def _markdown(found: BySeed) -> str:
         kinds = _mean_of(ones, lambda f: f.mean_fpr95()[0])
         changed = _mean_of(ones, lambda f: f.mean_fpr95()[1])
         cells = [f"{a} / {b}" for a, b in zip(kinds, changed, strict=True)]
+        cells += ["–"] * (2 - len(cells))  # a control is one score
         lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
