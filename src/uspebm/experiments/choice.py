@@ -131,7 +131,7 @@ def _draw(out: Path, curves: dict[str, dict[int, Scored]]) -> None:
     for panel, (name, curve) in zip(panels, curves.items(), strict=False):
         for kind in FASHION_MNIST.ood:
             values = [scored[kind]["whole"] for scored in curve.values()]
-            panel.plot(list(curve), values, label=kind, linewidth=1.0)
+            panel.plot(list(curve), values, label=kind, linewidth=1.0, marker=".", markersize=3)
         panel.set_title(name, fontsize=8)
         panel.set_xlabel("update", fontsize=7)
         panel.set_ylabel("FPR95, per cent", fontsize=7)
