@@ -105,6 +105,7 @@ def spark_here(folder: Path, batch: int) -> Iterator[Any]:
         monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
         builder = sql.SparkSession.builder.master("local[1, 4]").appName("uspebm")
         builder = builder.config("spark.ui.enabled", "false")
+        builder = builder.config("spark.ui.showConsoleProgress", "false")
         builder = builder.config("spark.sql.execution.arrow.maxRecordsPerBatch", str(batch))
         session = builder.config("spark.sql.warehouse.dir", str(folder)).getOrCreate()
         try:
