@@ -121,6 +121,7 @@ def ray_here(cores: int) -> Iterator[None]:
 
     with workers_find_tests() as monkeypatch:
         monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        monkeypatch.setenv("RAY_worker_niceness", "0")  # otherwise whatever else runs goes first
         ray.init(num_cpus=cores, include_dashboard=False, log_to_driver=False)
         try:
             yield
