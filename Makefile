@@ -16,7 +16,8 @@ help:
 	@echo "make demo    train PS-USP and SRLMC on the 2-D mixture (a minute and a half of training)"
 	@echo "make test    linters, type checker, doctests, tests and the site"
 	@echo "make docs    build the site into site/, warnings as errors (half a minute)"
-	@echo "make soak    kills, full disks, two writers, threads, bit flips, fuzzed inputs (an hour)"
+	@echo "make soak    kills (also of ranks and of engines' workers), full disks, two writers, threads,"
+	@echo "             bit flips, fuzzed inputs (over an hour)"
 	@echo "make audit   look for known vulnerabilities of the pinned dependencies"
 	@echo "make bench   time the particle step against plain PyTorch and torchebm (a quarter of an hour)"
 	@echo "make format  fix the layout of the code"
@@ -55,6 +56,7 @@ docs: setup
 
 # The long form of the tests. The long training runs beside the other parts; two hours of it, alone:
 # python -m tests.soak memory --seconds 7200
+# Of the engines, Dask is installed; the others: pip install -c constraints.txt -e '.[spark,ray]'
 soak: setup
 	$(BIN)/python -m tests.soak --seconds 1800
 

@@ -140,6 +140,9 @@ def test_what_cannot_be_repeated_is_refused(
 ) -> None:
     (tmp_path / "empty").mkdir()
     refused("neither a run's folder nor a model's", "rerun", tmp_path / "empty")
+    train(RECIPE, LAW, tmp_path / "empty" / "run", 0, show=False)
+    refused(["these below it have", "empty/run"], "rerun", tmp_path / "empty")
+    refused("does not exist", "rerun", tmp_path / "nowhere")
     refused("give them as --data", "rerun", place / "m")
     refused("does not exist", "rerun", place / "m", "--data", tmp_path / "gone.csv")
     data = ("--data", place / "x.csv")

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from tests.detector.arrow_jobs import COLUMNS, expected, frame, same_bits, table_model
+from tests.detector.arrow_jobs import COLUMNS, expected, frame, rows_held, same_bits, table_model
 from tests.detector.common import NEW, X, small
 from uspebm import EnergyDetector, arrow_scorer, load, save_model
 from uspebm.cli.main import main
@@ -39,6 +39,19 @@ def test_a_row_has_the_same_bits_in_any_batch(model: Path, size: int) -> None:
     scorer, table = arrow_scorer(model, ["id"]), pa.Table.from_pandas(frame(rows))
     found = pa.Table.from_batches(list(scorer(iter(batches(table, size)))))
     same_bits(found, expected(model, rows))
+
+
+def test_a_row_that_is_lost_doubled_or_changed_is_missed(model: Path) -> None:
+    """What is said of engines rests on this."""
+    wanted = expected(model, 100)
+    score, decided = wanted["score"].to_numpy(), wanted["outlier"].to_numpy()
+    changed = np.where(np.arange(100) == 7, np.nextafter(score, np.inf), score)
+    upside_down = wanted.take(np.arange(100)[::-1])
+    assert rows_held([upside_down[:40], upside_down[40:]], wanted) == 100
+    assert rows_held([wanted[1:]], wanted) == 99
+    assert rows_held([wanted, wanted[3:5]], wanted) == 98
+    assert rows_held([wanted.set_column(1, "score", [changed])], wanted) == 99
+    assert rows_held([wanted.set_column(3, "outlier", [~decided])], wanted) == 0
 
 
 def network() -> EnergyDetector:

@@ -5,18 +5,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from tests.detector.arrow_jobs import (
-    Mortal,
-    expected,
-    frame,
-    same_bits,
-    table_model,
-    workers_find_tests,
-)
+from tests.detector.arrow_jobs import Mortal, dask_here, expected, frame, same_bits, table_model
 from uspebm import arrow_scorer
 
 dd = pytest.importorskip("dask.dataframe", reason="dask is not installed: uspebm[dask]")
-distributed = pytest.importorskip("distributed", reason="distributed is not installed")
+pytest.importorskip("distributed", reason="distributed is not installed")
 ROWS = 6000
 
 
@@ -30,16 +23,10 @@ def test_partitions_are_scored_in_their_order(tmp_path: Path) -> None:
     same_bits(pa.Table.from_pandas(found, preserve_index=False), expected(model, ROWS))
 
 
-def test_a_worker_that_dies_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    workers_find_tests(monkeypatch)
+def test_a_worker_that_dies_loses_nothing(tmp_path: Path) -> None:
     model, grave = table_model(tmp_path / "model"), tmp_path / "grave"
     parts = dd.from_pandas(frame(ROWS), npartitions=7)
-    with (
-        distributed.LocalCluster(
-            n_workers=1, threads_per_worker=1, dashboard_address=None, local_directory=tmp_path
-        ) as cluster,
-        distributed.Client(cluster) as client,
-    ):
+    with dask_here(tmp_path) as client:
         scored = parts.map_partitions(
             Mortal(model, grave), meta=arrow_scorer(model, ["id"])(frame(0))
         )

@@ -7,14 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tests.detector.arrow_jobs import (
-    Mortal,
-    expected,
-    frame,
-    same_bits,
-    table_model,
-    workers_find_tests,
-)
+from tests.detector.arrow_jobs import Mortal, expected, frame, ray_here, same_bits, table_model
 from uspebm import arrow_scorer
 from uspebm.detector.arrow import ArrowScorer
 
@@ -31,13 +24,9 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        workers_find_tests(monkeypatch)
-        monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-        ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+def cluster() -> Iterator[None]:
+    with ray_here(2):
         yield
-        ray.shutdown()
 
 
 def rows_of() -> Any:

@@ -1,7 +1,6 @@
 """Spark in local mode takes the scorer as it is; a worker dies, and no row is lost."""
 
 import shutil
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,12 +14,12 @@ from tests.detector.arrow_jobs import (
     expected,
     frame,
     same_bits,
+    spark_here,
     table_model,
-    workers_find_tests,
 )
 from uspebm import arrow_scorer
 
-sql = pytest.importorskip("pyspark.sql", reason="pyspark is not installed: uspebm[spark]")
+pytest.importorskip("pyspark.sql", reason="pyspark is not installed: uspebm[spark]")
 pytestmark = [
     pytest.mark.skipif(shutil.which("java") is None, reason="Spark needs Java, which is not there"),
     # Of Spark's own.
@@ -36,18 +35,8 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """One core; a task may fail three times, as on a cluster, where four is the default."""
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        workers_find_tests(monkeypatch)
-        monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
-        monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
-        builder = sql.SparkSession.builder.master("local[1, 4]").appName("uspebm")
-        builder = builder.config("spark.ui.enabled", "false")
-        builder = builder.config("spark.sql.execution.arrow.maxRecordsPerBatch", "1000")
-        folder = tmp_path_factory.mktemp("warehouse")
-        session = builder.config("spark.sql.warehouse.dir", str(folder)).getOrCreate()
+    with spark_here(tmp_path_factory.mktemp("warehouse"), batch=1000) as session:
         yield session
-        session.stop()
 
 
 def rows_of(spark: Any, folder: Path) -> Any:

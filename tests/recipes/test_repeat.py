@@ -101,7 +101,8 @@ def test_other_versions_are_told_and_threads_are_as_they_were(
 ) -> None:
     trained(tmp_path / "m")
     now = environment()
-    edited(tmp_path / "m", environments=[now | {"torch": "1.0"}, now | {"threads": 2}])
+    many = now | {"threads": 2, "processes": 4}
+    edited(tmp_path / "m", environments=[now | {"torch": "1.0"}, many])
     seen = []
 
     class Watched(Run):
@@ -111,7 +112,8 @@ def test_other_versions_are_told_and_threads_are_as_they_were(
 
     monkeypatch.setattr(repeat, "Run", Watched)
     found = repeated(tmp_path / "m", tmp_path / "again", None, show=False)
-    assert f"torch was 1.0, is {torch.__version__}" in found.changed
+    told = [f"torch was 1.0, is {torch.__version__}", "threads was 1, is 2"]
+    assert found.changed == [*told, "processes was 4, is 1"]
     assert seen == [2]
     assert torch.get_num_threads() == 1
 
@@ -147,8 +149,15 @@ def test_what_cannot_be_repeated_says_why(tmp_path: Path) -> None:
     (folder / RUN_RECORD).write_bytes(content.replace(b"Mine", b"Nine"))
     with pytest.raises(CheckpointError, match=r"record\.jsonl: line 1 is damaged"):
         repeated(folder, tmp_path / "again", None)
+    write_rows(folder / RUN_RECORD, [{"law": None, "weights": None}])
+    with pytest.raises(UnreadableError, match="what the run was made with is missing"):
+        repeated(folder, tmp_path / "again", None)
     (folder / RUN_RECORD).unlink()
     with pytest.raises(UnreadableError, match=r"has no record\.jsonl"):
+        repeated(folder, tmp_path / "again", None)
+    settings = json.loads((folder / "run.json").read_text())
+    (folder / "run.json").write_text(json.dumps(settings | {"seed": "3"}))
+    with pytest.raises(UnreadableError, match=r"run\.json is damaged: seed='3' is no whole number"):
         repeated(folder, tmp_path / "again", None)
     shutil.copy(folder / "log.jsonl", folder / "run.json")
     with pytest.raises(UnreadableError, match=r"run\.json is damaged"):

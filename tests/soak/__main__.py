@@ -14,6 +14,7 @@ PARTS: dict[str, tuple[str, str]] = {
     "threads": ("fits", "seeded fits in threads, scores in workers"),
     "flips": ("flips", "single bits that change on disk"),
     "processes": ("ranks", "processes that train together, and one of them killed"),
+    "engines": ("rows engine", "rows scored by Spark, Ray and Dask, whose worker is killed"),
     "fuzz": ("inputs", "inputs to every reader"),
     "bombs": ("bombs", "files that unpack to much more than they are"),
     "memory": ("seconds", "a long training, beside everything else"),
@@ -32,6 +33,8 @@ def main() -> int:
     parser.add_argument("--fits", type=int, default=24, help="in threads")
     parser.add_argument("--flips", type=int, default=1500, help="each of four kinds of files")
     parser.add_argument("--ranks", type=int, default=5, help="killed, of processes together")
+    parser.add_argument("--rows", type=int, default=10_000_000, help="for each engine")
+    parser.add_argument("--engine", choices=("spark", "ray", "dask"), help="only this one")
     parser.add_argument("--inputs", type=int, default=1_000_000, help="to readers")
     parser.add_argument("--bombs", type=int, default=1, help="how often each")
     parser.add_argument("--seconds", type=float, default=7200.0, help="of the long training")
@@ -46,8 +49,8 @@ def main() -> int:
     for part in parts:
         if part != "memory":
             say(f"{part}: {PARTS[part][1]}")
-            run: Callable[[int, int], list[Row]] = import_module(f"tests.soak.{part}").run
-            rows += run(arguments.seed, getattr(arguments, PARTS[part][0]))
+            run: Callable[..., list[Row]] = import_module(f"tests.soak.{part}").run
+            rows += run(arguments.seed, *(getattr(arguments, k) for k in PARTS[part][0].split()))
     if soaking is not None:
         rows.append(soaking.row())
     sys.stdout.write(table(rows) + "\n")

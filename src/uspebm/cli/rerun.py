@@ -56,7 +56,7 @@ def run_rerun(arguments: Namespace) -> None:
     folder: Path = arguments.folder
     is_model = (folder / ABOUT).exists()
     if not is_model and not (folder / "run.json").exists():
-        raise ValueError(f"{folder} is neither a run's folder nor a model's: it has no run.json")
+        raise _neither(folder)
     if arguments.out is not None:
         refuse_file(arguments.out)
         if arguments.out.exists() and any(arguments.out.iterdir()):
@@ -68,6 +68,15 @@ def run_rerun(arguments: Namespace) -> None:
     _answer(arguments, found)
     if found.difference is not None:
         raise SystemExit(1)
+
+
+def _neither(folder: Path) -> Exception:
+    """What to say of a folder with neither a run nor a model in it."""
+    if not folder.exists():
+        return FileNotFoundError(f"{folder} does not exist")
+    said = f"{folder} is neither a run's folder nor a model's: it has no run.json"
+    below = sorted(str(path.parent) for path in folder.glob("*/run.json"))
+    return ValueError(f"{said}; these below it have: {', '.join(below)}" if below else said)
 
 
 @contextmanager

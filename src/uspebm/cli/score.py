@@ -156,7 +156,9 @@ def _part(arguments: Namespace, source: "Source") -> "Source":
     number, shards = arguments.shard
     said = f"--shard {number}/{shards}"
     if len(source.event_shape) != 1:
-        raise ValueError(f"{said} is for tables, and {source.path} has images: score them in parts")
+        raise ValueError(
+            f"{said} is for tables, and {source.path} has images: give each part as a folder"
+        )
     if arguments.false_discovery_rate is not None:
         raise ValueError(
             f"{said}: --false-discovery-rate decides over all rows together; take the p-values of "

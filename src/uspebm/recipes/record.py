@@ -3,7 +3,7 @@
 ``record.jsonl`` in a run's folder: versions, machine and threads, the law that was drawn from if
 there was one, and a digest of the weights at the end. It decides about nothing; ``uspebm rerun``
 reads it. Bits depend on all of it: another version may round otherwise, and so may another number
-of threads.
+of threads or processes.
 """
 
 import platform
@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from ..support.group import current_group
 from ..support.reading import UnreadableError
 from ..training.run_log import whole_rows, write_rows
 from .plain import as_plain
@@ -44,6 +45,7 @@ def environment(device: str = "cpu") -> dict[str, Any]:
         "system": f"{platform.system()} {platform.machine()}",
         "processor": torch.backends.cpu.get_cpu_capability(),
         "threads": torch.get_num_threads(),
+        "processes": current_group().size,
         "device": device,
     }
 
@@ -73,6 +75,8 @@ def read_record(folder: Path) -> Written:
             "that kept none"
         )
     about, *environments = whole_rows(path)
+    if not environments:
+        raise UnreadableError(f"{path} is damaged: what the run was made with is missing")
     return Written(environments, about["law"], about["weights"])
 
 
@@ -83,14 +87,14 @@ def _write(folder: Path, record: Written) -> None:
 
 
 def changed(then: Sequence[dict[str, Any]], now: dict[str, Any]) -> list[str]:
-    """What is not as it was, in words.
+    """What is not as it was, in words; nothing of what was not written down.
 
-    >>> changed([{"torch": "2.6", "threads": 1}], {"torch": "2.7", "threads": 1})
+    >>> changed([{"torch": "2.6", "threads": 1}], {"torch": "2.7", "threads": 1, "processes": 1})
     ['torch was 2.6, is 2.7']
     """
     found = []
     for name, value in now.items():
-        others = [str(one.get(name)) for one in then if one.get(name) != value]
+        others = [str(one[name]) for one in then if one.get(name, value) != value]
         if others:
             found.append(f"{name} was {', then '.join(dict.fromkeys(others))}, is {value}")
     return found

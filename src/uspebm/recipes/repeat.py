@@ -98,6 +98,8 @@ def _settings(folder: Path) -> dict[str, Any]:
         settings = dict(json.loads(path.read_text()))
         if missing := {"recipe", "data", "seed"} - settings.keys():
             raise LookupError(f"it has no {min(missing)}")
+        if not isinstance(settings["seed"], int):
+            raise TypeError(f"seed={settings['seed']!r} is no whole number")
     except (ValueError, LookupError, TypeError) as error:
         raise UnreadableError(f"{path} is damaged: {' '.join(str(error).split())}") from error
     return settings

@@ -21,7 +21,9 @@ class Shard(Source):
         self._whole = whole
         total = _counted(whole) if whole.rows is None else whole.rows
         if total < shards:
-            raise ValueError(f"{whole.path} has {total} rows, too few for {shards} shards")
+            raise ValueError(
+                f"{whole.path} has {total} rows, too few for {shards} shards: take at most {total}"
+            )
         self.begin, self._end = (k * total // shards for k in (number - 1, number))
         self.rows = self._end - self.begin
 
