@@ -132,12 +132,19 @@ def ray_here(cores: int) -> Iterator[None]:
 @contextmanager
 def dask_here(folder: Path) -> Iterator[Any]:
     """A client of one worker, a process of its own, with one thread."""
+    import dask
     import distributed
 
     with (
         workers_find_tests(),
+        # On a busy machine a worker that takes another's place is long in coming.
+        dask.config.set({"distributed.comm.timeouts.connect": "300s"}),
         distributed.LocalCluster(
-            n_workers=1, threads_per_worker=1, dashboard_address=None, local_directory=folder
+            n_workers=1,
+            threads_per_worker=1,
+            dashboard_address=None,
+            local_directory=folder,
+            death_timeout=300,
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
