@@ -51,7 +51,10 @@ class BatchDrift(NamedTuple):
 
 
 class Streams:
-    """What is watched of rows: their scores, and the numbers of tables."""
+    """What is watched of rows: their scores, and the numbers of tables.
+
+    To be made once for several monitors and batches, which take it for the detector.
+    """
 
     def __init__(self, detector: EnergyDetector) -> None:
         check_is_fitted(detector)
@@ -87,7 +90,7 @@ class DriftMonitor:
     """Watches a stream of rows in constant memory.
 
     Arguments:
-        detector: A fitted one.
+        detector: A fitted one, or its :class:`Streams`.
         false_alarm_rate: Of streams like the data, the share that raises an alarm at any time.
         random_state: Of the lots that order equal values.
 
@@ -106,12 +109,15 @@ class DriftMonitor:
     """
 
     def __init__(
-        self, detector: EnergyDetector, false_alarm_rate: float = 0.01, random_state: int = 0
+        self,
+        detector: EnergyDetector | Streams,
+        false_alarm_rate: float = 0.01,
+        random_state: int = 0,
     ) -> None:
         if not 0 < false_alarm_rate < 1:
             raise ValueError(f"false_alarm_rate={false_alarm_rate} must lie between 0 and 1")
         self.false_alarm_rate = false_alarm_rate
-        self._streams = Streams(detector)
+        self._streams = _streams_of(detector)
         lots = np.random.default_rng(generator(random_state, "lots").initial_seed())
         self._ranks = [UrnRanks(known, lots) for known in self._streams.references]
         self._jumper = SimpleJumper(len(self._ranks))
@@ -153,11 +159,13 @@ class DriftMonitor:
         return [(self.names[k], float(self._capitals[k])) for k in order]
 
     def _remember(self, capitals: Reals) -> None:
-        for row in range(self.rows + (-self.rows) % self._step, self.rows + len(capitals)):
-            if row % self._step == 0:
-                self.history.append((row + 1, capitals[row - self.rows]))
+        row, end = self.rows + (-self.rows) % self._step, self.rows + len(capitals)
+        while row < end:
+            # A copy: a part of an array holds all of it.
+            self.history.append((row + 1, capitals[row - self.rows].copy()))
             if len(self.history) >= REMEMBERED:
                 self.history, self._step = self.history[::2], 2 * self._step
+            row += self._step - row % self._step
 
     def draw(self, path: Path) -> None:
         """The capital over time, with those of the streams that grew most, as a picture."""
@@ -178,18 +186,22 @@ class DriftMonitor:
         save_figure(figure, path.with_suffix(""), formats=(path.suffix[1:] or "png",))
 
 
-def batch_drift(detector: EnergyDetector, X: ArrayLike) -> BatchDrift:
+def batch_drift(detector: EnergyDetector | Streams, X: ArrayLike) -> BatchDrift:
     """Whether a batch is drawn like the data: of such batches at most a share p has p or less.
 
     Kolmogorov's and Smirnov's test of each stream, times the number of streams (Bonferroni). Rows
     must be independent of each other; their order does not matter.
     """
-    streams = Streams(detector)
+    streams = _streams_of(detector)
     values: NDArray[np.float64] = streams(X)
     tests = zip(streams.references, values.T, strict=True)
     p = np.array([_ks(Order(known), known, new) for known, new in tests])
     worst = int(p.argmin())
     return BatchDrift(min(1.0, float(p[worst]) * len(p)), streams.names[worst])
+
+
+def _streams_of(detector: EnergyDetector | Streams) -> Streams:
+    return detector if isinstance(detector, Streams) else Streams(detector)
 
 
 def _ks(order: Order, known: Reals, new: Reals) -> float:
