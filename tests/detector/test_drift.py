@@ -93,6 +93,10 @@ def test_pieces_of_a_stream_and_models_from_disk(tmp_path: Path) -> None:
     for part in np.array_split(np.arange(200), 7):
         monitor.update(new.iloc[part])
     assert monitor.rows == 200
+    assert monitor.update(new.iloc[:0]).rows == 200  # an empty batch is none
+    at, lines = monitor.over_time()
+    assert (at[0], at[-1]) == (0, 200)
+    assert lines[0][1][-1] == monitor.log10_capital
     assert monitor.suspects()[0][0] == "x"
     monitor.draw(tmp_path / "drift.png")
     assert (tmp_path / "drift.png").read_bytes().startswith(b"\x89PNG")

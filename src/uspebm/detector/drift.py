@@ -164,7 +164,9 @@ class DriftMonitor:
         return self._streams.names
 
     def update(self, X: ArrayLike) -> "DriftMonitor":
-        """See more rows, in the order in which they came."""
+        """See more rows, in the order in which they came; none change nothing."""
+        if not len(X):  # type: ignore[arg-type]
+            return self
         values = self._streams(X)
         p = np.stack([rank(v) for rank, v in zip(self._ranks, values.T, strict=True)], axis=1)
         capitals = self._jumper(p)
@@ -174,8 +176,7 @@ class DriftMonitor:
             self.alarm_at = self.rows + 1 + int(reached[0])
         self._remember(np.concatenate([whole[:, None], capitals], axis=1))
         self.rows += len(values)
-        if len(values):
-            self.log10_capital, self._capitals = float(whole[-1]), capitals[-1]
+        self.log10_capital, self._capitals = float(whole[-1]), capitals[-1]
         return self
 
     @property
@@ -197,22 +198,36 @@ class DriftMonitor:
                 self.history, self._step = self.history[::2], 2 * self._step
             row += self._step - row % self._step
 
+    def over_time(self) -> tuple[list[int], list[tuple[str, Reals]]]:
+        """Rows, none first, and the log10 of capitals after them.
+
+        Of all together, then of the streams that grew most.
+        """
+        now = np.concatenate([[self.log10_capital], self._capitals])
+        points = [(0, np.zeros_like(now)), *self.history]
+        if points[-1][0] < self.rows:
+            points.append((self.rows, now))
+        found = np.array([capitals for _, capitals in points])
+        most = 1 + np.argsort(-found[:, 1:].max(0), kind="stable")[:SHOWN]
+        lines = [("all together", found[:, 0]), *((self.names[k - 1], found[:, k]) for k in most)]
+        return [row for row, _ in points], lines
+
     def draw(self, path: Path) -> None:
         """The capital over time, with those of the streams that grew most, as a picture."""
         figure, (panel,) = new_figure(columns=1, size=4.0)
-        rows = [row for row, _ in self.history]
-        found = np.array([capitals for _, capitals in self.history])
-        most = 1 + np.argsort(-found[:, 1:].max(0), kind="stable")[:SHOWN]
-        for k in most:
-            panel.plot(rows, found[:, k], linewidth=0.8, alpha=0.7, label=self.names[k - 1])
-        panel.plot(rows, found[:, 0], color=COLOURS["data"], linewidth=1.6, label="all together")
+        figure.set_size_inches(7.0, 3.5)
+        rows, ((name, whole), *streams) = self.over_time()
+        for stream, values in streams:
+            panel.plot(rows, values, linewidth=0.8, alpha=0.7, label=stream)
+        panel.plot(rows, whole, color=COLOURS["data"], linewidth=1.6, label=name)
         panel.axhline(self.alarm_level, color="grey", linestyle="--", linewidth=0.8, label="alarm")
         if self.alarm_at is not None:
             panel.axvline(self.alarm_at, color="grey", linewidth=0.8)
         panel.set_xlabel("rows", fontsize=8)
         panel.set_ylabel("evidence of drift, log10", fontsize=8)
         panel.tick_params(labelsize=7)
-        panel.legend(loc="upper right", fontsize=7)
+        # Where evidence begins, which is at zero: above it there is room.
+        panel.legend(loc="upper left", fontsize=7)
         save_figure(figure, path.with_suffix(""), formats=(path.suffix[1:] or "png",))
 
 

@@ -195,6 +195,20 @@ def null_share(p: Reals, points: int) -> float:
     return float((1 + (p > middle).sum()) / (len(p) * (1 - middle)))
 
 
+def fewest_discoveries(
+    points: int, tested: int, false_discovery_rate: float, inliers: float = 1.0
+) -> int:
+    """Of ``tested`` points, how many have to have the least p-value there is for any to be found.
+
+    That is 1 / (m + 1) with ``points`` = m to calibrate by, and k discoveries need p-values of at
+    most k q / (n π): fewer than n π / (q (m + 1)) are none, whatever they are.
+
+    >>> fewest_discoveries(99, 200, 0.1)
+    20
+    """
+    return max(1, math.ceil(tested * inliers / (false_discovery_rate * (points + 1)) - 1e-9))
+
+
 def benjamini_hochberg(
     p: Reals, false_discovery_rate: float, inliers: float = 1.0
 ) -> NDArray[np.bool_]:
