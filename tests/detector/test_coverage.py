@@ -6,6 +6,7 @@ from what it says of new rows as an energy can be of those it holds.
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,6 +25,7 @@ KINDS = ("split", "folds", "other rows", "weights")
 
 class Nearest(nn.Module):
     takes = torch.float64
+    rows: Tensor
 
     def __init__(self, rows: Tensor) -> None:
         super().__init__()
@@ -58,7 +60,7 @@ def false_alarms(kind: str, tied: bool, mutant: bool = False) -> Values:
     The mutant is calibrated by rows that it was made of.
     """
     draws, shares = np.random.default_rng(0), []
-    calibration = "folds" if kind == "folds" else 0.5
+    calibration: Any = "folds" if kind == "folds" else 0.5
     for seed in range(FITS):
         found = EnergyDetector(
             Recipe("nearest", NearestRule()), calibration=calibration, random_state=seed
