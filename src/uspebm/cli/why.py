@@ -91,7 +91,9 @@ class WhyMaps(Explaining):
         return {}
 
     def said(self) -> str:
-        """Draws them, once all images are known."""
+        """Draws them, once all images are known; those of a score before are gone."""
+        for old in self._folder.glob("[0-9][0-9][0-9]-image-*.png"):
+            old.unlink()
         for rank, (score, row, image) in enumerate(self._least, 1):
             heat = np.asarray(self._detector.explain(image[None]))[0]
             figure, (left, right) = new_figure(columns=2, size=2.2)

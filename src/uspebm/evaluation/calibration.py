@@ -25,6 +25,10 @@ simulated (RESULTS.md) and is not proven.
 
 References:
     Vovk, Gammerman, Shafer (2005), *Algorithmic learning in a random world*.
+    Vovk (2012), *Conditional validity of inductive conformal predictors* (the Beta law).
+    Benjamini, Hochberg (1995), *Controlling the false discovery rate*.
+    Storey, Taylor, Siegmund (2004), *Strong control, conservative point estimation and simultaneous
+    conservative consistency of false discovery rates*.
     Tibshirani, Foygel Barber, Candès, Ramdas (2019), *Conformal prediction under covariate shift*.
     Bates, Candès, Lei, Romano, Sesia (2023), *Testing for outliers with conformal p-values*.
 """
