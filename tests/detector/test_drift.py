@@ -28,17 +28,17 @@ def test_streams_like_the_data_seldom_raise_alarms(calibration: object, tied: bo
     alarms = batches = 0
     for seed in range(40):
         found = EnergyDetector(calibration=calibration, random_state=seed)  # type: ignore[arg-type]
-        found.fit(rows(150, 2, tied))
-        monitor = DriftMonitor(found, 0.1, seed).update(rows(400, 2, tied))
+        streams = Streams(found.fit(rows(150, 2, tied)))
+        monitor = DriftMonitor(streams, 0.1, seed).update(rows(400, 2, tied))
         alarms += monitor.alarm_at is not None
-        batches += batch_drift(found, rows(100, 2, tied)).p_value <= 0.1
+        batches += batch_drift(streams, rows(100, 2, tied)).p_value <= 0.1
     most = 40 * 0.1 + 3 * math.sqrt(40 * 0.1 * 0.9)
     assert alarms <= most
     assert batches <= most
 
 
 def test_a_shift_in_one_of_ten_columns_is_noticed_within_500_rows() -> None:
-    found = EnergyDetector(random_state=0).fit(rows(600))
+    found = Streams(EnergyDetector(random_state=0).fit(rows(600)))
     noticed, named, by_batch = 0, 0, 0
     for seed in range(20):
         monitor = DriftMonitor(found, 0.01, seed).update(rows(300))
