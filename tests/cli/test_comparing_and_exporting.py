@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from uspebm.cli import compare
 from uspebm.detector import energy_detector, folder
 from uspebm.evaluation import anomaly_problems, classical
 from uspebm.evaluation.anomalies import Points
@@ -93,3 +94,10 @@ def test_an_export_says_what_is_missing(
     monkeypatch.setitem(sys.modules, "onnxscript", None)
     command = ("export", models / "named", "--onnx", tmp_path / "m.onnx")
     refused("pip install 'uspebm[onnx]'", *command)
+
+
+@pytest.mark.parametrize(("rows", "kept"), [(80, 16), (150, 99), (600, 120)])
+def test_a_split_keeps_what_rare_alarms_need(rows: int, kept: int) -> None:
+    found: Any = compare.on_suites()[compare.FOR_RARE_ALARMS](0)
+    found.fit(np.random.default_rng(0).normal(size=(rows, 2)))
+    assert len(found.calibration_scores_) == kept

@@ -1,6 +1,7 @@
 """How sure, why, and is it still true: confidence, weights, reasons and drift as commands."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from PIL import Image
 
 from uspebm import load
+from uspebm.report.drift_record import DriftRecord, drift_in
 
 from .common import run
 
@@ -70,15 +72,20 @@ def test_weights_for_a_shift(place: Path, tmp_path: Path, refused: Callable[...,
     assert np.array_equal(weighted["outlier"], weighted["p_value"] <= 0.1)
     command = ("score", place / "w", place / "late.csv", "--out", tmp_path / "t.csv")
     refused("was calibrated by weights: give --weight", *command)
-    refused("--weight name: could not convert", *command, "--weight", "name")
+    refused("--weight name: row 1 has 'x' there; a weight is", *command, "--weight", "name")
     refused("--confidence is of a rate", *command, "--weight", "weight", "--confidence", "0.9")
     other = ("score", place / "m", place / "late.csv", "--out", tmp_path / "t.csv")
     refused("--weight weight is for a model", *other, "--weight", "weight")
     bad = ("calibrate", place / "m", place / "more.csv", "--out", tmp_path / "x")
-    refused("--weight kind: could not convert", *bad, "--weight", "kind")
+    refused("--weight kind: row 1 has ", *bad, "--weight", "kind")
+    more = pd.read_csv(place / "more.csv")
+    more.loc[4321 % len(more), "weight"] = -0.5
+    more.to_csv(tmp_path / "negative.csv", index=False)
+    bad = ("calibrate", place / "m", tmp_path / "negative.csv", "--out", tmp_path / "x")
+    refused("--weight weight: row 1,322 has '-0.5' there", *bad, "--weight", "weight")
 
 
-def test_why_in_a_table(place: Path, tmp_path: Path, refused: Callable[..., None]) -> None:
+def test_why_in_a_table(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     wrong = table(30)
     wrong.loc[:4, "b"] += 6
     wrong.to_csv(tmp_path / "wrong.csv", index=False)
@@ -94,10 +101,13 @@ def test_why_in_a_table(place: Path, tmp_path: Path, refused: Callable[..., None
     usual = found[found["outlier"] == 0]
     assert (usual["why_1"] == "").all()
     assert (found["gain_1"][:5].astype(float) > 0).all()
-    refused(
-        "--why explains rows as they are scored",
-        *(*command, tmp_path / "t.csv", "--why", "1", "--false-discovery-rate", "0.1"),
-    )
+    # Discoveries are known after all rows: these are read a second time.
+    assert run(*command, tmp_path / "t.csv", "--why", "9", "--false-discovery-rate", "0.3") == 0
+    assert "--why 9: the model has 4 columns, and all of them" in capsys.readouterr().err
+    called = pd.read_csv(tmp_path / "t.csv", keep_default_na=False)
+    assert called["outlier"][:5].all()
+    assert (called["why_1"][:5] == "b").all()
+    assert (called["gain_1"] == "").tolist() == (~called["outlier"]).tolist()
 
 
 def test_why_of_images(tmp_path: Path) -> None:
@@ -122,7 +132,9 @@ def test_nothing_is_found_by_too_few(
     scored(place, tmp_path / "s.csv", "--false-discovery-rate", "0.01")
     said = " ".join(capsys.readouterr().out.split())
     assert "0 of 400 rows are discoveries at a rate of 0.01" in said
-    assert "no p-value is below 0.0025: of 400 rows, 100 or more would have to be" in said
+    needed = re.search(r"no p-value is below 0.0025: of 400 rows, (\d+) or more would have", said)
+    assert needed is not None
+    assert 80 < int(needed[1]) < 120  # 100, times the share of inliers
 
 
 def test_drift_over_time_and_in_a_batch(
@@ -147,3 +159,54 @@ def test_drift_over_time_and_in_a_batch(
     command = ("drift", place / "m", place / "new.csv")
     refused("must end in .png or .svg", *command, "--out", tmp_path / "x.txt")
     refused("a batch has no time to draw", *command, "--batch", "--out", picture)
+
+
+def test_columns_that_were_found_by_name_are_not_warned_of(
+    place: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    numbers = ("--drop", "weight", "--drop", "kind", "--drop", "name")
+    assert run("fit", place / "old.csv", *numbers, "--out", tmp_path / "m") == 0
+    capfd.readouterr()
+    data = (tmp_path / "m", place / "more.csv")
+    assert run("drift", *data) == 0
+    assert run("drift", *data, "--batch") == 0
+    assert run("calibrate", *data, "--out", tmp_path / "c") == 0
+    assert run("score", *data, "--out", tmp_path / "s.csv", "--why", "1") == 0
+    assert capfd.readouterr().err == ""
+
+
+def test_drift_on_the_models_page(
+    place: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    refused: Callable[..., None],
+) -> None:
+    model = tmp_path / "m"
+    fit = ("fit", place / "old.csv", "--drop", "weight", "--out", model)
+    assert run(*fit) == 0
+    page = model / "report.html"
+    assert "Evidence over time" not in page.read_text()
+    assert run("drift", model, place / "late.csv", "--report") == 0
+    assert f"report: {page}" in " ".join(capsys.readouterr().out.split())
+    found, text = load_record(model), page.read_text()
+    assert f"Drift, noticed at row {found.alarm_at} of 400 rows of late.csv" in text
+    assert "Evidence over time" in text
+    assert "fit it again" in text
+    assert found.at[0] == 0
+    assert found.at[-1] == 400
+    assert found.lines[0][0] == "all together"
+    assert run("drift", model, place / "new.csv", "--report") == 0
+    assert "No drift in 400 rows of new.csv" in page.read_text()
+    assert "fit it again" not in page.read_text()
+    (model / "drift.json").write_text('{"data": 1}')
+    refused("drift.json is not what uspebm wrote: remove it", "report", model)
+    assert run(*fit) == 0  # a new model has no drift yet
+    assert not (model / "drift.json").exists()
+    refused("a batch has no time", "drift", model, place / "new.csv", "--batch", "--report")
+    refused("a folder of yours", "drift", "fashion-mnist", place / "new.csv", "--report")
+
+
+def load_record(model: Path) -> DriftRecord:
+    found = drift_in(model)
+    assert found is not None
+    return found

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from tests.detector.common import Values
 from uspebm import EnergyDetector, load, save_model
 from uspebm.detector import drift
-from uspebm.detector.drift import DriftMonitor, batch_drift
+from uspebm.detector.drift import DriftMonitor, Streams, batch_drift
 
 DRAWS = np.random.default_rng(0)
 
@@ -28,17 +28,17 @@ def test_streams_like_the_data_seldom_raise_alarms(calibration: object, tied: bo
     alarms = batches = 0
     for seed in range(40):
         found = EnergyDetector(calibration=calibration, random_state=seed)  # type: ignore[arg-type]
-        found.fit(rows(150, 2, tied))
-        monitor = DriftMonitor(found, 0.1, seed).update(rows(400, 2, tied))
+        streams = Streams(found.fit(rows(150, 2, tied)))
+        monitor = DriftMonitor(streams, 0.1, seed).update(rows(400, 2, tied))
         alarms += monitor.alarm_at is not None
-        batches += batch_drift(found, rows(100, 2, tied)).p_value <= 0.1
+        batches += batch_drift(streams, rows(100, 2, tied)).p_value <= 0.1
     most = 40 * 0.1 + 3 * math.sqrt(40 * 0.1 * 0.9)
     assert alarms <= most
     assert batches <= most
 
 
 def test_a_shift_in_one_of_ten_columns_is_noticed_within_500_rows() -> None:
-    found = EnergyDetector(random_state=0).fit(rows(600))
+    found = Streams(EnergyDetector(random_state=0).fit(rows(600)))
     noticed, named, by_batch = 0, 0, 0
     for seed in range(20):
         monitor = DriftMonitor(found, 0.01, seed).update(rows(300))
@@ -72,6 +72,8 @@ def test_memory_is_constant_and_history_has_steps(monkeypatch: pytest.MonkeyPatc
         monitor.update(rows(500, 2))
         sizes.append(sum(sys.getsizeof(v) for v in vars(monitor).values()))
         assert len(monitor.history) <= 50
+        # Each on its own: a part of an array would hold all of its chunk.
+        assert all(capitals.base is None for _, capitals in monitor.history)
     assert max(sizes[2:]) <= 2 * sizes[2]
     steps = np.diff([row for row, _ in monitor.history])
     assert monitor.rows == 4000
@@ -91,9 +93,47 @@ def test_pieces_of_a_stream_and_models_from_disk(tmp_path: Path) -> None:
     for part in np.array_split(np.arange(200), 7):
         monitor.update(new.iloc[part])
     assert monitor.rows == 200
+    assert monitor.update(new.iloc[:0]).rows == 200  # an empty batch is none
+    at, lines = monitor.over_time()
+    assert (at[0], at[-1]) == (0, 200)
+    assert lines[0][1][-1] == monitor.log10_capital
     assert monitor.suspects()[0][0] == "x"
     monitor.draw(tmp_path / "drift.png")
     assert (tmp_path / "drift.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_few_images_that_folds_calibrate() -> None:
+    """At 10 %, over 100 fits to 24 images; scores by folds for reference, the mutant, break it."""
+    draws, alarms, by_folds = np.random.default_rng(0), 0, 0
+    pattern = draws.normal(size=(6, 6))
+
+    def images(n: int) -> Values:
+        return np.asarray(draws.normal(size=(n, 1, 1)) * pattern + draws.normal(0, 0.02, (n, 6, 6)))
+
+    for seed in range(100):
+        found, new = EnergyDetector(random_state=seed).fit(images(24)), images(1000)
+        assert found.folded_
+        streams = Streams(found)
+        assert len(streams.references[0]) == 24 // 5
+        alarms += DriftMonitor(streams, 0.1, seed).update(new).alarm_at is not None
+        streams._scorer, streams.references = found.scorer_, [found.calibration_scores_]
+        by_folds += DriftMonitor(streams, 0.1, seed).update(new).alarm_at is not None
+    assert alarms <= 10 + 3 * math.sqrt(9)
+    assert by_folds > 10 + 3 * math.sqrt(9)
+
+
+def test_kinds_of_rows_that_a_split_may_have_taken_are_told_of() -> None:
+    kinds = rows(12, 3)
+    x = kinds[DRAWS.choice(12, 300)]
+    split = EnergyDetector(calibration=0.3, random_state=0).fit(x)
+    with pytest.warns(UserWarning, match="rows repeat, and a share .* calibration 'folds'"):
+        DriftMonitor(split)
+    once = np.concatenate([rows(200, 3), np.zeros((50, 3))])  # one kind, whichever side it is on
+    for seed in range(4):
+        with pytest.warns(UserWarning, match="rows repeat"):
+            batch_drift(EnergyDetector(calibration=0.5, random_state=seed).fit(once), x)
+    DriftMonitor(EnergyDetector(calibration="folds", random_state=0).fit(x))  # no warning
+    DriftMonitor(EnergyDetector(calibration=0.3, random_state=0).fit(rows(300, 3)))
 
 
 def test_what_holds_no_rows_is_watched_by_its_scores() -> None:

@@ -200,3 +200,12 @@ def test_weights_for_a_known_shift(tmp_path: Path) -> None:
             refused(new, weights=w)
     with pytest.raises(ValueError, match="one number for each of 1000 points"):
         found.recalibrated(other, w)
+
+
+def test_discoveries_that_cannot_be_are_told_of() -> None:
+    found = reference_only(calibration=0.2).fit(X)
+    few = len(found.calibration_scores_)
+    with pytest.warns(UserWarning, match=f"finds nothing with {few} calibration points"):
+        assert not found.discoveries(NEW, 0.5 / (few + 1)).any()
+    far = np.full((5, X.shape[1]), 50.0)
+    assert found.discoveries(far, 0.5).all()  # no warning

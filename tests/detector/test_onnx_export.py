@@ -90,6 +90,9 @@ def test_scores_are_those_of_pytorch(
     about = session.get_modelmeta().custom_metadata_map
     assert json.loads(about["uspebm.event_shape"]) == list(detector.event_shape_)
     assert json.loads(about["uspebm.threshold"]) == detector.offset_
+    points, rate = len(detector.calibration_scores_), detector.usual_rate
+    known = {"points": points, "folds": detector.folded_, "false_alarm_rate": rate}
+    assert json.loads(about["uspebm.calibration"]) == known
     assert ("uspebm.columns" in about) == (x is FRAME)
     if x is FRAME:
         assert json.loads(about["uspebm.columns"]) == list(FRAME.columns)

@@ -13,6 +13,7 @@ from uspebm.evaluation.calibration import (
     benjamini_hochberg,
     confident_alarms,
     effective_size,
+    fewest_discoveries,
     null_share,
     p_values,
     threshold,
@@ -162,3 +163,24 @@ def test_too_small_a_share_of_inliers_breaks_it() -> None:
         p = p_values(draws.normal(size=1000), draws.normal(size=200))
         wrong.append(benjamini_hochberg(p, 0.1, 0.1 * null_share(p, 1000)).any())
     assert np.mean(wrong) > 0.2
+
+
+@given(
+    st.integers(1, 300),
+    st.integers(1, 300),
+    st.sampled_from([0.01, 0.05, 0.1, 0.3]),
+    st.floats(0.1, 2.0),
+)
+def test_how_many_it_takes_for_any_to_be_found(
+    points: int, tested: int, rate: float, inliers: float
+) -> None:
+    """So many at the least p-value are found, and one fewer is not."""
+    needed, least = fewest_discoveries(points, tested, rate, inliers), 1 / (points + 1)
+    limit = rate * np.arange(1, tested + 1) / (tested * inliers)
+    if np.abs(limit - least).min() < 1e-12 or limit[-1] >= 1:
+        return  # rounding would decide, or all are found
+    for k, found in ((needed, True), (needed - 1, False)):
+        if 0 < k <= tested:
+            p = np.ones(tested)
+            p[:k] = least
+            assert benjamini_hochberg(p, rate, inliers).any() == found

@@ -35,12 +35,10 @@ def add_calibrate(commands: Commands) -> None:
 @answering
 def run_calibrate(arguments: Namespace) -> None:
     """Set thresholds by other data."""
-    import numpy as np
-
     from ..data.readers import texts
     from ..detector.folder import check_place, load, save_model
     from ..evaluation.calibration import effective_size
-    from .user_data import open_for
+    from .user_data import as_weights, columns_found, open_for
 
     check_place(arguments.out)
     detector = load(arguments.model)
@@ -49,12 +47,13 @@ def run_calibrate(arguments: Namespace) -> None:
     if arguments.weight is not None:
         blocks = list(texts(arguments.data, [arguments.weight]))
         cells = [cell for block in blocks for cell in block[arguments.weight]]
+        weights = as_weights(cells, arguments.weight)
         try:
-            weights = np.array(cells, dtype=np.float64)
             size = effective_size(weights)
         except ValueError as error:
             raise ValueError(f"--weight {arguments.weight}: {error}") from None
-    found = detector.recalibrated(X, weights)
+    with columns_found():
+        found = detector.recalibrated(X, weights)
     title, data = f"Model calibrated by {arguments.data.name}", f"{len(X):,} rows calibrate it"
     save_model(found, arguments.out, title=title, data=data)
     effective = len(X) if weights is None else size

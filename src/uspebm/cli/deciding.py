@@ -18,6 +18,8 @@ from ..evaluation.calibration import Reals
 ScoredChunk = tuple[NDArray[Any], Reals]
 Decided = tuple[NDArray[Any], Reals, Reals, NDArray[np.bool_]]
 """Rows, scores, p-values, and which are outliers."""
+RowsAgain = Callable[[], Iterator[NDArray[Any]]]
+"""The rows in the same chunks."""
 
 
 class Decisions(ABC):
@@ -76,11 +78,11 @@ class ByWeight(Decisions):
 
 
 class Discoveries(Decisions):
-    """Over all rows together, after all are known."""
+    """Over all rows together, after all are known; ``again`` gives the rows a second time."""
 
-    def __init__(self, detector: EnergyDetector, rate: float) -> None:
+    def __init__(self, detector: EnergyDetector, rate: float, again: RowsAgain) -> None:
         super().__init__(detector, f"are discoveries at a rate of {rate:g}")
-        self._rate = rate
+        self._rate, self._again, self._inliers = rate, again, 1.0
 
     def __call__(
         self, scored: Iterator[ScoredChunk], weights: Callable[[int], Reals] | None
@@ -88,26 +90,27 @@ class Discoveries(Decisions):
         chunks = [(scores, self._p(scores, weights)) for _, scores in scored]
         scores, p = (np.concatenate(parts) for parts in zip(*chunks, strict=True))
         found, begin = self._outliers(scores, p), 0
-        for scores, part in chunks:
-            yield scores, scores, part, found[begin : begin + len(scores)]
+        for rows, (scores, part) in zip(self._again(), chunks, strict=True):
+            yield rows, scores, part, found[begin : begin + len(scores)]
             begin += len(scores)
 
     def _outliers(self, scores: Reals, p: Reals) -> NDArray[np.bool_]:
-        share = conformal.null_share(p, len(self.detector.calibration_scores_))
-        return conformal.benjamini_hochberg(p, self._rate, share)
+        self._inliers = conformal.null_share(p, len(self.detector.calibration_scores_))
+        return conformal.benjamini_hochberg(p, self._rate, self._inliers)
 
     def hint(self, rows: int, outliers: int) -> str:
-        smallest = 1 / (len(self.detector.calibration_scores_) + 1)
-        if outliers or smallest * rows <= self._rate:
+        known = self.detector.calibrated_by()
+        needed = conformal.fewest_discoveries(len(known.scores), rows, self._rate, self._inliers)
+        if outliers or needed == 1 or known.weights is not None:
             return ""
         return (
-            f". With {len(self.detector.calibration_scores_):,} calibration rows no p-value is "
-            f"below {smallest:.2g}: of {rows:,} rows, {smallest * rows / self._rate:,.0f} or more "
-            "would have to be outliers for any to be found; calibrate by more rows, or score fewer"
+            f". With {len(known.scores):,} calibration rows no p-value is below "
+            f"{1 / (len(known.scores) + 1):.2g}: of {rows:,} rows, {needed:,} or more would have "
+            "to be as unlikely as that for any to be found; calibrate by more rows, or score fewer"
         )
 
 
-def decisions(arguments: Namespace, detector: EnergyDetector) -> Decisions:
+def decisions(arguments: Namespace, detector: EnergyDetector, again: RowsAgain) -> Decisions:
     """What the flags ask for; what does not go together is refused."""
     alarm, discovery = arguments.false_alarm_rate, arguments.false_discovery_rate
     if None not in (alarm, discovery):
@@ -123,9 +126,7 @@ def decisions(arguments: Namespace, detector: EnergyDetector) -> Decisions:
     if arguments.confidence is not None and (weighted or discovery is not None):
         raise ValueError("--confidence is of a rate of false alarms, without weights")
     if discovery is not None:
-        if arguments.why is not None:
-            raise ValueError("--why explains rows as they are scored: give --false-alarm-rate")
-        return Discoveries(detector, discovery)
+        return Discoveries(detector, discovery, again)
     known = detector.calibration_scores_
     rate = detector.usual_rate if alarm is None else alarm
     if weighted:

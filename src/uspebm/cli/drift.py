@@ -18,6 +18,7 @@ from .output import answering, print_json, say
 
 if TYPE_CHECKING:
     from ..data.readers import Source
+    from ..detector.drift import DriftMonitor
     from ..detector.energy_detector import EnergyDetector
 
 NAMED_SUSPECTS = 3
@@ -45,6 +46,11 @@ def add_drift(commands: Commands) -> None:
     command.add_argument(
         "--out", type=Path, metavar="FILE", help="a .png or .svg of the evidence over time"
     )
+    command.add_argument(
+        "--report",
+        action="store_true",
+        help="show the evidence over time in the model's report, too (drift.json in its folder)",
+    )
     drop_flag(command)
     json_flag(command)
 
@@ -64,15 +70,33 @@ def run_drift(arguments: Namespace) -> None:
             raise ValueError(f"--out {arguments.out} must end in .png or .svg")
         need("matplotlib", "drawing", "plots")
         check_writable(arguments.out)
+    if arguments.report:
+        _check_report(arguments)
     detector = load(arguments.model)
     source = open_for(detector, arguments.data, arguments.drop)
     (_batch if arguments.batch else _stream)(arguments, detector, source)
 
 
+def _check_report(arguments: Namespace) -> None:
+    from ..detector.folder import ABOUT, DRIFT
+    from ..report.html import check_report_extra
+    from ..support.files import check_writable
+
+    if arguments.batch:
+        raise ValueError("--report: a batch has no time to show")
+    folder = Path(arguments.model)
+    if not (folder / ABOUT).exists():
+        raise ValueError(f"--report is for a model in a folder of yours, not for {folder}")
+    check_report_extra()
+    check_writable(folder / DRIFT)
+
+
 def _batch(arguments: Namespace, detector: "EnergyDetector", source: "Source") -> None:
     from ..detector.drift import batch_drift
+    from .user_data import columns_found
 
-    found = batch_drift(detector, source.read())
+    with columns_found():
+        found = batch_drift(detector, source.read())
     drifted = found.p_value <= arguments.false_alarm_rate
     if arguments.json:
         print_json({"p_value": found.p_value, "name": found.name, "drift": drifted})
@@ -87,13 +111,16 @@ def _stream(arguments: Namespace, detector: "EnergyDetector", source: "Source") 
     from ..data.readers.source import at_a_time
     from ..detector.drift import DriftMonitor
     from ..support.progress import counted
+    from .user_data import columns_found
 
     monitor = DriftMonitor(detector, arguments.false_alarm_rate)
     chunks = source.chunks(at_a_time(source.event_shape, 4096))
     for chunk in counted(chunks, source.rows, "watching"):
-        monitor.update(chunk)
+        with columns_found():
+            monitor.update(chunk)
     if arguments.out is not None:
         monitor.draw(arguments.out)
+    page = _reported(arguments, monitor) if arguments.report else None
     suspects = [(name, value) for name, value in monitor.suspects() if value > 0]
     if arguments.json:
         print_json(
@@ -104,11 +131,12 @@ def _stream(arguments: Namespace, detector: "EnergyDetector", source: "Source") 
                 "alarm_level": monitor.alarm_level,
                 "suspects": dict(suspects),
                 "out": None if arguments.out is None else str(arguments.out),
+                "report": None if page is None else str(page),
             }
         )
         return
     if monitor.alarm_at is None:
-        verdict = f"No drift in {monitor.rows:,} rows"
+        verdict = f"No drift in {monitor.rows:,} row{'' if monitor.rows == 1 else 's'}"
     else:
         named = ", ".join(repr(name) for name, _ in suspects[:NAMED_SUSPECTS])
         verdict = f"Drift: noticed at row {monitor.alarm_at:,} of {monitor.rows:,}, most in {named}"
@@ -116,4 +144,13 @@ def _stream(arguments: Namespace, detector: "EnergyDetector", source: "Source") 
         f"{verdict} (evidence 10^{monitor.log10_capital:.1f} now, alarm at "
         f"10^{monitor.alarm_level:.1f})"
         + ("" if arguments.out is None else f"; picture: {arguments.out}")
+        + ("" if page is None else f"; report: {page}")
     )
+
+
+def _reported(arguments: Namespace, monitor: "DriftMonitor") -> Path:
+    from ..report.build import write_report
+    from ..report.drift_record import keep_drift
+
+    keep_drift(Path(arguments.model), monitor, arguments.data.name)
+    return write_report(Path(arguments.model))

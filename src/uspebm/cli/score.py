@@ -113,7 +113,7 @@ def run_score(arguments: Namespace) -> None:
     from ..detector.folder import load
     from ..support.files import check_writable
     from .deciding import decisions
-    from .user_data import open_for, scored_rows, tell_skipped
+    from .user_data import open_for, row_chunks, scored_rows, tell_skipped
     from .why import explaining
 
     out: Path = arguments.out
@@ -122,7 +122,7 @@ def run_score(arguments: Namespace) -> None:
     refuse_inside(out, arguments.data)
     refuse_without_folder("--skip-bad", arguments.skip_bad, [arguments.data])
     detector = load(arguments.model)
-    decide = decisions(arguments, detector)
+    decide = decisions(arguments, detector, lambda: row_chunks(detector, source))
     source = open_for(detector, arguments.data, arguments.drop, arguments.skip_bad)
     if arguments.shard is not None:
         source = _part(arguments, source)
@@ -190,17 +190,16 @@ def _beside(arguments: Namespace, source: "Source") -> "Callable[[int], dict[str
 
 def _weights(arguments: Namespace, source: "Source") -> "Callable[[int], NDArray[Any]] | None":
     """Of the next so many rows."""
-    import numpy as np
+    from .user_data import as_weights
 
     if arguments.weight is None:
         return None
-    take = _Texts(arguments.data, [arguments.weight], source)
+    take, before = _Texts(arguments.data, [arguments.weight], source), 0
 
     def weights(rows: int) -> "NDArray[Any]":
-        try:
-            return take(rows)[arguments.weight].astype(np.float64)
-        except ValueError as error:
-            raise ValueError(f"--weight {arguments.weight}: {error}") from None
+        nonlocal before
+        cells, before = take(rows)[arguments.weight], before + rows
+        return as_weights(cells, arguments.weight, before - rows)
 
     return weights
 

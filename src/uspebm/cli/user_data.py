@@ -6,7 +6,8 @@ Imports what is heavy: for functions that run, not for flags.
 import math
 import warnings
 from argparse import Namespace
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -143,6 +144,40 @@ def tell_skipped(source: Source) -> int:
     return len(skipped)
 
 
+def row_chunks(detector: EnergyDetector, source: Source) -> Iterator[NDArray[Any]]:
+    """The rows, as many at a time as are scored together."""
+    size = at_a_time(source.event_shape, ROWS_AT_A_TIME)
+    if len(source.event_shape) == 1:
+        group = group_size(detector)
+        size = max(1, size // group) * group
+    return source.chunks(size)
+
+
+@contextmanager
+def columns_found() -> Iterator[None]:
+    """Rows have no names, and need none: columns were found by name when the file was opened."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "X does not have valid feature names")
+        yield
+
+
+def as_weights(cells: Iterable[str], column: str, before: int = 0) -> NDArray[np.float64]:
+    """Cells of the column ``--weight`` as numbers; ``before``: rows that came before them."""
+    found = []
+    for k, cell in enumerate(cells):
+        try:
+            weight = float(cell)
+        except ValueError:
+            weight = math.nan
+        if not 0 <= weight < math.inf:
+            raise ValueError(
+                f"--weight {column}: row {before + k + 1:,} has {str(cell)!r} there; a weight is a "
+                "finite number, not below zero"
+            )
+        found.append(weight)
+    return np.array(found)
+
+
 def scored_rows(
     detector: EnergyDetector, source: Source, title: str
 ) -> Generator[tuple[NDArray[Any], NDArray[np.float64]], None, None]:
@@ -150,21 +185,15 @@ def scored_rows(
 
     The first warning of each kind is passed on with the path.
     """
-    size = at_a_time(source.event_shape, ROWS_AT_A_TIME)
-    if len(source.event_shape) == 1:
-        group = group_size(detector)
-        size = max(1, size // group) * group
-    chunks = source.chunks(size)
     said: set[type[Warning]] = set()
-    for chunk in counted(chunks, source.rows, title):
+    for chunk in counted(row_chunks(detector, source), source.rows, title):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", UserWarning)
-            # Columns were found by name when the file was opened.
-            warnings.filterwarnings("ignore", "X does not have valid feature names")
             try:
                 # A shard of a table has the bits of the whole; a group of images takes too long.
                 score = steady_scores if chunk.ndim == 2 else EnergyDetector.score_samples
-                scores = score(detector, chunk)
+                with columns_found():
+                    scores = score(detector, chunk)
             except ValueError as error:
                 raise ValueError(f"{source.path}: {error}") from error
         for warning in caught:

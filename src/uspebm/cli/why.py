@@ -16,6 +16,8 @@ from ..detector.reasons import Reasons, held_rows
 from ..support.extras import need
 from ..support.files import check_writable
 from ..support.plots import new_figure, save_figure
+from .output import warn
+from .user_data import columns_found
 
 WhyCells = dict[str, NDArray[Any]]
 
@@ -45,7 +47,10 @@ class WhyColumns(Explaining):
     def __init__(self, detector: EnergyDetector, most: int) -> None:
         held_rows(detector.scorer_)  # an error now, if there are none
         self._detector = detector
-        self._most = min(most, len(detector.columns().used))
+        columns = len(detector.columns().used)
+        self._most = min(most, columns)
+        if most > columns:
+            warn(f"--why {most}: the model has {columns} columns, and all of them are given")
 
     def __call__(self, rows: NDArray[Any], scores: NDArray[Any], out: NDArray[Any]) -> WhyCells:
         found: dict[str, NDArray[Any]] = {}
@@ -55,7 +60,8 @@ class WhyColumns(Explaining):
             found[f"gain_{k}"] = np.full(len(rows), np.nan)
         where = np.flatnonzero(out)
         if len(where):
-            reasons = self._detector.explain(rows[where])
+            with columns_found():
+                reasons = self._detector.explain(rows[where])
             assert isinstance(reasons, Reasons)
             first, each = reasons.first(self._most), np.arange(len(where))
             for k, which in enumerate(first.T, 1):
@@ -85,7 +91,9 @@ class WhyMaps(Explaining):
         return {}
 
     def said(self) -> str:
-        """Draws them, once all images are known."""
+        """Draws them, once all images are known; those of a score before are gone."""
+        for old in self._folder.glob("[0-9][0-9][0-9]-image-*.png"):
+            old.unlink()
         for rank, (score, row, image) in enumerate(self._least, 1):
             heat = np.asarray(self._detector.explain(image[None]))[0]
             figure, (left, right) = new_figure(columns=2, size=2.2)

@@ -94,7 +94,7 @@ def _csv(file: BinaryIO, path: Path) -> Iterator[Append]:
         writer = csv.writer(text, lineterminator="\n")
         if not file.tell():
             writer.writerow(columns)
-        writer.writerows(_records(columns))
+        writer.writerows(_records({n: _without_nan(v) for n, v in columns.items()}))
         file.write(text.getvalue().encode())
 
     yield append
@@ -139,6 +139,15 @@ def _npz(file: BinaryIO, path: Path) -> Iterator[Append]:
             values = np.concatenate([chunk[name] for chunk in chunks])
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, values, allow_pickle=False)
+
+
+def _without_nan(values: NDArray[Any]) -> NDArray[Any]:
+    """An empty cell for what is no number, as for texts that are not there."""
+    if values.dtype.kind != "f" or not (gaps := np.isnan(values)).any():
+        return values
+    cells = values.astype(object)
+    cells[gaps] = ""
+    return cells
 
 
 def _records(columns: Columns) -> Iterator[tuple[Any, ...]]:

@@ -1,6 +1,7 @@
 """What to do about a score: alarms at a rate, p-values, discoveries, and other calibrations."""
 
 import copy
+import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -100,11 +101,21 @@ class DecisionMixin(InputMixin):
         """Which of ``X`` to call outliers; on average, at most this share of the calls is wrong.
 
         By Benjamini and Hochberg with Storey's correction. The guarantee is for points that are
-        independent of each other; with ``weights`` there is none but the procedure.
+        independent of each other; with ``weights`` there is none but the procedure. A warning says
+        where there are too few calibration points for any to be found, whatever they are.
         """
-        p = self.p_values(X, weights)
-        share = conformal.null_share(p, len(self.calibration_scores_))
-        return conformal.benjamini_hochberg(p, false_discovery_rate, share)
+        p, known = self.p_values(X, weights), len(self.calibration_scores_)
+        share = conformal.null_share(p, known)
+        found = conformal.benjamini_hochberg(p, false_discovery_rate, share)
+        needed = conformal.fewest_discoveries(known, len(p), false_discovery_rate)
+        if needed > len(p) and weights is None and not found.any():
+            warnings.warn(
+                f"false_discovery_rate={false_discovery_rate} finds nothing with {known} "
+                f"calibration points, whose p-values are {1 / (known + 1):.2g} or more: calibrate "
+                "by more points, or take a higher rate",
+                stacklevel=2,
+            )
+        return found
 
     def recalibrated(self, X: ArrayLike, weights: ArrayLike | None = None) -> Self:
         """A copy that is calibrated by ``X``: points like the data that it was not trained on.

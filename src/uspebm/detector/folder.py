@@ -35,7 +35,7 @@ from .worth import Worth
 
 FORMAT = 2
 WEIGHTS, ABOUT, CARD, CURVE = "weights.safetensors", "model.json", "README.md", "curve.png"
-REPORT, EVIDENCE = "report.html", "evidence.json"
+REPORT, EVIDENCE, DRIFT = "report.html", "evidence.json", "drift.json"
 """What :mod:`uspebm.report` may add: a page, and what it is made of."""
 MOST_SAID = 1 << 22
 """Bytes that a model's JSON may have, and its card; more where the weights have more."""
@@ -84,7 +84,7 @@ def check_place(folder: Path) -> None:
             raise ModelFileError(
                 f"{folder} exists and is no model: choose another folder, or empty it"
             )
-        if others := sorted(found - {WEIGHTS, ABOUT, CARD, CURVE, REPORT, EVIDENCE}):
+        if others := sorted(found - {WEIGHTS, ABOUT, CARD, CURVE, REPORT, EVIDENCE, DRIFT}):
             raise ModelFileError(
                 f"{folder} is a model that would be replaced, but also holds {others[0]!r}: choose "
                 "another folder, or move that"

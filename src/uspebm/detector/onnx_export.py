@@ -50,7 +50,14 @@ def to_onnx(detector: EnergyDetector, path: Path | str) -> None:
     Any number of rows, as float64, or bytes for images that were; columns in the order they were
     fitted in. The file's metadata tells, in JSON: ``uspebm.columns`` (if they have names),
     ``uspebm.encoding`` (how columns of another kind become these numbers),
-    ``uspebm.event_shape`` and ``uspebm.threshold``, below which scores are outliers'.
+    ``uspebm.event_shape``, ``uspebm.threshold``, below which scores are outliers', and
+    ``uspebm.calibration``: how many points, m, whether by folds, and the rate of that threshold.
+
+    An alarm at another rate α is where ``p_value`` is at most α; with confidence γ, where it is at
+    most k / (m + 1), k by :func:`~uspebm.evaluation.calibration.confident_alarms` of m, α and γ.
+    False discoveries are decided from the p-values of all rows
+    (:func:`~uspebm.evaluation.calibration.benjamini_hochberg`). Not in the file: weights, which are
+    refused, reasons and drift, which need the rows that the model's folder holds.
     """
     path = Path(path)
     check_onnx(path)
@@ -85,6 +92,11 @@ def onnx_model(detector: EnergyDetector) -> Any:
     about: dict[str, object] = {
         "event_shape": detector.event_shape_,
         "threshold": detector.offset_,
+        "calibration": {
+            "points": len(calibration),
+            "folds": detector.folded_,
+            "false_alarm_rate": detector.usual_rate,
+        },
         "columns": None if names is None else [str(name) for name in names],
         "encoding": None,
     }

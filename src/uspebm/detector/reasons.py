@@ -9,6 +9,10 @@ A large gain says that this value, beside the others, makes the row unlikely; ga
 near zero say that no single one does. It is no cause: of two columns that contradict each other,
 the one is named that fewer others agree with. Where two columns are wrong together, each may hide
 the other.
+
+References:
+    Robnik-Šikonja, Kononenko (2008), *Explaining classifications for individual instances* (the
+    difference that a value makes).
 """
 
 from typing import NamedTuple

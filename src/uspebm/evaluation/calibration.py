@@ -25,6 +25,10 @@ simulated (RESULTS.md) and is not proven.
 
 References:
     Vovk, Gammerman, Shafer (2005), *Algorithmic learning in a random world*.
+    Vovk (2012), *Conditional validity of inductive conformal predictors* (the Beta law).
+    Benjamini, Hochberg (1995), *Controlling the false discovery rate*.
+    Storey, Taylor, Siegmund (2004), *Strong control, conservative point estimation and simultaneous
+    conservative consistency of false discovery rates*.
     Tibshirani, Foygel Barber, Candès, Ramdas (2019), *Conformal prediction under covariate shift*.
     Bates, Candès, Lei, Romano, Sesia (2023), *Testing for outliers with conformal p-values*.
 """
@@ -193,6 +197,20 @@ def null_share(p: Reals, points: int) -> float:
     """
     middle = ((points + 1) // 2) / (points + 1)
     return float((1 + (p > middle).sum()) / (len(p) * (1 - middle)))
+
+
+def fewest_discoveries(
+    points: int, tested: int, false_discovery_rate: float, inliers: float = 1.0
+) -> int:
+    """Of ``tested`` points, how many have to have the least p-value there is for any to be found.
+
+    That is 1 / (m + 1) with ``points`` = m to calibrate by, and k discoveries need p-values of at
+    most k q / (n π): fewer than n π / (q (m + 1)) are none, whatever they are.
+
+    >>> fewest_discoveries(99, 200, 0.1)
+    20
+    """
+    return max(1, math.ceil(tested * inliers / (false_discovery_rate * (points + 1)) - 1e-9))
 
 
 def benjamini_hochberg(

@@ -14,6 +14,7 @@ from ..detector.verdict import known_looks
 from ..evaluation.calibration import rate_at
 from .curves import line_trace, moment_remarks, training_charts
 from .diagnoses import Moment
+from .drift_record import drift_in, drift_remarks, drift_sections
 from .evidence import Evidence, evidence_in
 from .page import Block, Chart, Code, Gallery, Page, Picture, Remark, Section, Sheet, Words
 from .run_page import command_section, said_seconds
@@ -48,16 +49,18 @@ def model_page(folder: Path) -> Page:
         detector = load(folder)
     except ValueError as error:
         raise ValueError(f"no page can be made of this model: {error}") from error
-    kept = evidence_in(folder)
+    kept, drift = evidence_in(folder), drift_in(folder)
     seen = {} if kept is None else kept.looked_at
     outliers = {n: np.asarray(s, np.float64) for n, s in seen.get("stand_ins", {}).items()}
     moments = [Moment(*moment) for moment in seen.get("moments", [])]
+    private = (PRIVATE,) if "least" in seen else ()
     once_more = () if kept is None else (command_section(kept.command),)
     return Page(
         title=str(about.get("title") or "Energy-based model"),
-        verdict=(*_verdict(detector, outliers, moments), *((PRIVATE,) if "least" in seen else ())),
+        verdict=(*_verdict(detector, outliers, moments), *drift_remarks(drift), *private),
         facts=_facts(detector, about, kept),
         sections=(
+            *drift_sections(drift),
             *_strangest(seen),
             _thresholds(detector, outliers),
             *_columns(detector),
