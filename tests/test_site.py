@@ -137,14 +137,6 @@ def test_what_a_page_links_to_is_there(name: str) -> None:
     assert [link for link in links(page(name)) if not (folder / link).exists()] == []
 
 
-def test_the_reference_has_every_public_name_once() -> None:
-    text = "\n".join(page(name) for name in PAGES if name.startswith("reference/"))
-    documented = re.findall(r"^\.\. auto[a-z]+:: uspebm\.(\w+)$", text, re.MULTILINE)
-    modules = re.findall(r"^\.\. automodule:: uspebm\.(\w+)$", text, re.MULTILINE)
-    assert sorted({*documented} - {*modules}) == sorted(uspebm.__all__)
-    assert sorted([*uspebm.__all__, *modules]) == sorted(documented)
-
-
 def test_ours_are_not_bold_where_they_say_little() -> None:
     (ours,) = re.findall(r"^\| \*\*features of a crowded.*$", page("experiments"), re.MULTILINE)
     assert ["**" in cell for cell in ours.split("|")[2:-1]] == [True] * 3 + [False] * 2
