@@ -7,14 +7,14 @@ from typing import Any
 from docutils import nodes
 from latex2mathml.converter import convert
 
-
 NAMED = re.compile(r"(?<!<msub>)(?<!<msup>)(?<!<munder>)<mi>(log|exp|max|min)</mi>(?!<mo)")
 """Functions that no bracket follows: nothing would part them from their argument."""
 
 
 def formula(latex: str, display: str) -> str:
     """With its source beside it, for those who copy it."""
-    drawn = NAMED.sub(r'<mi>\1</mi><mspace width="0.17em"></mspace>', convert(latex, display=display))
+    drawn = convert(latex, display=display)
+    drawn = NAMED.sub(r'<mi>\1</mi><mspace width="0.17em"></mspace>', drawn)
     # A sign that hardly a font has, for one that most have.
     drawn = drawn.replace("<mi>&#x029F5;</mi>", "<mo>&#x02216;</mo>")
     return f'<span class="formula" title="{escape(latex)}">{drawn}</span>'
