@@ -156,6 +156,26 @@ def test_what_a_page_links_to_is_there(name: str) -> None:
     assert [link for link in links(page(name)) if not (folder / link).exists()] == []
 
 
+RUN = {"python", "sh"}
+"""Kinds of blocks that tests run: here, and in test_commands.py."""
+NO_CODE = {"bibtex", "{eval-rst}", "{toctree}", "{literalinclude}"}
+
+
+def unknown_blocks(text: str) -> list[str]:
+    """Kinds of blocks that nothing runs, and that may be code."""
+    opened = re.findall(r"^ *```(\S*)[^\n]*\n.*?^ *```$", text, re.DOTALL | re.MULTILINE)
+    return [kind for kind in opened if kind not in RUN | NO_CODE]
+
+
+def test_every_block_is_of_a_kind_that_is_run() -> None:
+    texts = [page(name) for name in PAGES] + [path.read_text() for path in ROOT.glob("*.md")]
+    assert [kind for text in texts for kind in unknown_blocks(text)] == []
+    assert unknown_blocks("```python\n```\n\n```bash\nls\n```\n\n```\nls\n```\n") == ["bash", ""]
+    # Those of the repository's own files have tests of their own, which know Python alone.
+    others = [path.read_text() for path in ROOT.glob("*.md") if path.name != "README.md"]
+    assert [blocks(text, "sh") for text in others] == [[]] * len(others)
+
+
 VALUES = (
     *(CrowdedUSP, FixedNodes, Importance, Langevin, Leveled, PersistentUSP, Replay, RiemannGrid),
     *(Tempered, USP, Schedule),
