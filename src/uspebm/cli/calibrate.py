@@ -40,7 +40,7 @@ def run_calibrate(arguments: Namespace) -> None:
     from ..data.readers import texts
     from ..detector.folder import check_place, load, save_model
     from ..evaluation.calibration import effective_size
-    from .user_data import known_by_name, open_for
+    from .user_data import open_for
 
     check_place(arguments.out)
     detector = load(arguments.model)
@@ -54,8 +54,7 @@ def run_calibrate(arguments: Namespace) -> None:
             size = effective_size(weights)
         except ValueError as error:
             raise ValueError(f"--weight {arguments.weight}: {error}") from None
-    with known_by_name():
-        found = detector.recalibrated(X, weights)
+    found = detector.recalibrated(X, weights)
     title, data = f"Model calibrated by {arguments.data.name}", f"{len(X):,} rows calibrate it"
     save_model(found, arguments.out, title=title, data=data)
     effective = len(X) if weights is None else size

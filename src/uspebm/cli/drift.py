@@ -55,7 +55,7 @@ def run_drift(arguments: Namespace) -> None:
     from ..detector.folder import load
     from ..support.extras import need
     from ..support.files import check_writable
-    from .user_data import known_by_name, open_for
+    from .user_data import open_for
 
     if arguments.out is not None:
         if arguments.batch:
@@ -66,8 +66,7 @@ def run_drift(arguments: Namespace) -> None:
         check_writable(arguments.out)
     detector = load(arguments.model)
     source = open_for(detector, arguments.data, arguments.drop)
-    with known_by_name():
-        (_batch if arguments.batch else _stream)(arguments, detector, source)
+    (_batch if arguments.batch else _stream)(arguments, detector, source)
 
 
 def _batch(arguments: Namespace, detector: "EnergyDetector", source: "Source") -> None:

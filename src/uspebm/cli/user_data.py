@@ -6,8 +6,7 @@ Imports what is heavy: for functions that run, not for flags.
 import math
 import warnings
 from argparse import Namespace
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +26,6 @@ from .output import warn
 ROWS_AT_A_TIME = 4096
 """Rows read and scored at a time, at most: between larger ones, allocators may keep ten times what
 is used."""
-NAMELESS = "X does not have valid feature names"
-"""What scikit-learn says of arrays; their columns were found by name when the file was opened."""
 LARGEST = 1e150
 KIND_OF_MODEL = {(1, True): GREY, (3, True): COLOUR, (1, False): DEEP}
 """What images are that a model takes, by its channels and whether it is of bytes."""
@@ -162,7 +159,8 @@ def scored_rows(
     for chunk in counted(chunks, source.rows, title):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", UserWarning)
-            warnings.filterwarnings("ignore", NAMELESS)
+            # Columns were found by name when the file was opened.
+            warnings.filterwarnings("ignore", "X does not have valid feature names")
             try:
                 # A shard of a table has the bits of the whole; a group of images takes too long.
                 score = steady_scores if chunk.ndim == 2 else EnergyDetector.score_samples
@@ -174,14 +172,6 @@ def scored_rows(
                 said.add(warning.category)
                 warn(f"{source.path}: {warning.message}")
         yield chunk, scores
-
-
-@contextmanager
-def known_by_name() -> Iterator[None]:
-    """For a detector that sees columns of a file as an array."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", NAMELESS)
-        yield
 
 
 def refuse_too_few(arguments: Namespace, rows: int, what: str) -> None:

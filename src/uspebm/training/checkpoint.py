@@ -38,12 +38,7 @@ PARTS = {
 
 
 class CheckpointError(RuntimeError):
-    """A checkpoint is missing, damaged, or of another model.
-
-    >>> load_checkpoint(None, "gone.ckpt")
-    Traceback (most recent call last):
-    uspebm.training.checkpoint.CheckpointError: there is no checkpoint gone.ckpt
-    """
+    """A checkpoint is missing, damaged, or of another model."""
 
 
 def save(state: TrainState, folder: Path | str) -> Path:
