@@ -34,8 +34,14 @@ def quoted(text: str) -> list[str]:
 
 def shown_commands(text: str) -> list[list[str]]:
     """The commands of the package in a shell's lines, without what is said of them."""
-    lines = (shlex.split(line, comments=True) for line in text.splitlines())
+    lines = (shlex.split(line, comments=True) for line in shell_lines(text))
     return [words[1:] for words in lines if words[:1] == ["uspebm"]]
+
+
+def shell_lines(text: str) -> list[str]:
+    """Those that say something; a backslash at the end goes on with the next."""
+    lines = text.replace("\\\n", " ").splitlines()
+    return [line for line in lines if shlex.split(line, comments=True)]
 
 
 def first_cells(text: str, first: str) -> list[str]:

@@ -15,6 +15,11 @@ from .report.browser import Looked, chromium
 
 LONGEST = 120
 """Seconds that building it may take."""
+FAULTS = """[
+    document.documentElement.scrollWidth - innerWidth,
+    [...document.images].filter((image) => image.complete && !image.naturalWidth).length,
+]"""
+"""Pixels beyond the window's edge, and pictures that could not be read."""
 LOOKED_AT = ("index", "why", "settings", "reference/phases", "record/results-speed")
 
 
@@ -80,6 +85,9 @@ def test_it_is_whole(site: Path) -> None:
     assert missing(pages) == []
     assert pages[site / "why.html"].formulas > 10
     assert pages[site / "reference" / "phases.html"].formulas > 5
+    drawn = "".join(path.read_text() for path in pages)
+    assert "<mi>log</mi><mspace" in drawn  # and not "logq"
+    assert "&#x029F5;" not in drawn  # which fonts lack
     results = [path for path in pages if path.name.startswith("results-")]
     headings = re.findall(r"^## ", (ROOT / "RESULTS.md").read_text(), re.MULTILINE)
     assert len(results) == len(headings)
@@ -87,15 +95,17 @@ def test_it_is_whole(site: Path) -> None:
 
 
 def test_pages_fit_tables_sort_and_nothing_is_fetched(site: Path) -> None:
+    """All pages on a dark telephone, which is the hardest; some of them in every other way."""
     backgrounds = {}
+    every = [str(path.relative_to(site).with_suffix("")) for path in site.rglob("*.html")]
     with chromium() as browser:
         for scheme, narrow in product(("light", "dark"), (False, True)):
             looked = Looked(browser, scheme, narrow)
             page = looked.page
-            for name in LOOKED_AT:
+            hardest = narrow and scheme == "dark"
+            for name in (*(sorted(every) if hardest else ()), *LOOKED_AT):
                 page.goto((site / f"{name}.html").as_uri())
-                beyond = page.evaluate("document.documentElement.scrollWidth - innerWidth")
-                assert (name, beyond) == (name, 0)
+                assert (name, *page.evaluate(FAULTS)) == (name, 0, 0)
             assert [url for url in looked.asked if is_far(url)] == []
             assert looked.faults == []
             backgrounds[scheme] = page.evaluate("getComputedStyle(document.body).backgroundColor")
@@ -106,6 +116,17 @@ def test_pages_fit_tables_sort_and_nothing_is_fetched(site: Path) -> None:
             assert after != before
             assert sorted(after) == sorted(before)
     assert backgrounds["light"] != backgrounds["dark"]
+
+
+def test_pages_are_found_by_their_words(site: Path) -> None:
+    with chromium() as browser:
+        page = Looked(browser).page
+        page.goto((site / "search.html").as_uri() + "?q=crowding")
+        found = page.locator("ul.search li a")
+        found.first.wait_for()
+        assert any("why.html" in (link.get_attribute("href") or "") for link in found.all())
+        page.goto((site / "search.html").as_uri() + "?q=zzyzx")
+        page.get_by_text("did not match any documents").wait_for()
 
 
 def test_what_is_missing_is_noticed(tmp_path: Path) -> None:

@@ -8,8 +8,6 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-import uspebm
-
 from .support.test_extras import EXTRAS
 
 ROOT = Path(__file__).parents[1]
@@ -37,13 +35,6 @@ def test_extras_and_core_are_apart() -> None:
         assert not wanted & core
     assert extras["all"] == [f"uspebm[{','.join(EXTRAS)}]"]
     assert "uspebm[all]" in extras["dev"]
-
-
-def test_there_is_one_version() -> None:
-    """It is read from the package; the citation repeats it."""
-    assert project()["tool"]["hatch"]["version"]["path"] == "src/uspebm/__init__.py"
-    citation = (ROOT / "CITATION.cff").read_text()
-    assert f"\nversion: {uspebm.__version__}\n" in citation
 
 
 def test_what_the_package_needs_besides_code_is_there_and_small() -> None:

@@ -1,8 +1,10 @@
 """What the pages of the site show runs, and names what there is."""
 
+import inspect
 import re
 import shlex
 import tomllib
+from dataclasses import fields
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -11,9 +13,26 @@ import pytest
 import torch
 
 import uspebm
+from uspebm import (
+    USP,
+    CrowdedUSP,
+    EnergyDetector,
+    FixedNodes,
+    Importance,
+    Langevin,
+    Leveled,
+    PersistentUSP,
+    Recipe,
+    Replay,
+    RiemannGrid,
+    Tempered,
+)
 from uspebm.cli.main import _parser
 from uspebm.detector.folder import pretrained
+from uspebm.recipes import Schedule
 from uspebm.recipes.named import RECIPE_NAMES
+from uspebm.report import diagnoses
+from uspebm.training.health import ADVICE
 
 from .pages import (
     DOCS,
@@ -137,12 +156,76 @@ def test_what_a_page_links_to_is_there(name: str) -> None:
     assert [link for link in links(page(name)) if not (folder / link).exists()] == []
 
 
-def test_the_reference_has_every_public_name_once() -> None:
-    text = "\n".join(page(name) for name in PAGES if name.startswith("reference/"))
-    documented = re.findall(r"^\.\. auto[a-z]+:: uspebm\.(\w+)$", text, re.MULTILINE)
-    modules = re.findall(r"^\.\. automodule:: uspebm\.(\w+)$", text, re.MULTILINE)
-    assert sorted({*documented} - {*modules}) == sorted(uspebm.__all__)
-    assert sorted([*uspebm.__all__, *modules]) == sorted(documented)
+RUN = {"python", "sh"}
+"""Kinds of blocks that tests run: here, and in test_commands.py."""
+NO_CODE = {"bibtex", "{eval-rst}", "{toctree}", "{literalinclude}"}
+
+
+def unknown_blocks(text: str) -> list[str]:
+    """Kinds of blocks that nothing runs, and that may be code."""
+    opened = re.findall(r"^ *```(\S*)[^\n]*\n.*?^ *```$", text, re.DOTALL | re.MULTILINE)
+    return [kind for kind in opened if kind not in RUN | NO_CODE]
+
+
+def test_every_block_is_of_a_kind_that_is_run() -> None:
+    texts = [page(name) for name in PAGES] + [path.read_text() for path in ROOT.glob("*.md")]
+    assert [kind for text in texts for kind in unknown_blocks(text)] == []
+    assert unknown_blocks("```python\n```\n\n```bash\nls\n```\n\n```\nls\n```\n") == ["bash", ""]
+    # Those of the repository's own files have tests of their own, which know Python alone.
+    others = [path.read_text() for path in ROOT.glob("*.md") if path.name != "README.md"]
+    assert [blocks(text, "sh") for text in others] == [[]] * len(others)
+
+
+VALUES = (
+    *(CrowdedUSP, FixedNodes, Importance, Langevin, Leveled, PersistentUSP, Replay, RiemannGrid),
+    *(Tempered, USP, Schedule),
+)
+NO_SETTINGS = {"phase", "name", "energy", "sampler", "objective"}
+"""Parts that others are made of, and a name."""
+
+
+def test_every_setting_is_said_to_do_something() -> None:
+    told = {part for text in quoted(page("settings")) for part in re.split(r"[.(]", text)}
+    known = {field.name for kind in (*VALUES, Recipe) for field in fields(kind)}
+    known |= EnergyDetector().get_params().keys() | {"clip_norm", "contamination", "minutes"}
+    assert known - told - NO_SETTINGS - {"schedule"} == set()
+    assert not {"spacings", "level"} & told  # what is none would be missed
+
+
+def test_what_a_report_finds_is_a_symptom_that_is_explained() -> None:
+    source = inspect.getsource(diagnoses)
+    names = re.findall(r'_moment\(\s*"([^"]+)"', source) + re.findall(
+        r'Moment\(\s*"([^"]+)"', source
+    )
+    assert len(set(names)) == len(diagnoses.DIAGNOSES)
+    named = {
+        line.split("|")[2].strip() for line in page("troubleshooting").splitlines() if "|" in line
+    }
+    assert set(names) - named == set()
+    for name in set(names):
+        assert f"*{name}*" in page("settings")
+    for advice in ADVICE.values():
+        assert re.split(r"[{]", advice)[0].rstrip("( ") in page("troubleshooting")
+
+
+def without_command(text: str) -> list[str]:
+    """Pictures that no command is said to draw, where they are or in the words below."""
+    parts = re.split(r"^!\[.*\]\(([^)]+)\)$", text, flags=re.MULTILINE)
+    pairs = zip(parts[1::2], parts[2::2], strict=True)
+    return [
+        file for file, below in pairs if not re.search(r"`(uspebm|make) ", below.split("\n\n")[1])
+    ]
+
+
+@pytest.mark.parametrize("name", [n for n in PAGES if "](" in page(n) and "![" in page(n)])
+def test_every_picture_has_its_command(name: str) -> None:
+    assert without_command(page(name)) == []
+
+
+def test_a_picture_without_one_is_noticed() -> None:
+    drawn = "![one](one.png)\n\n*`uspebm demo` draws it.*\n\n"
+    assert without_command(drawn) == []
+    assert without_command(drawn + "![two](two.png)\n\n*By hand.*\n\n`make demo`\n") == ["two.png"]
 
 
 def test_ours_are_not_bold_where_they_say_little() -> None:

@@ -33,7 +33,13 @@ from .types import Energy, Nodes
 
 
 class Objective(Protocol):
-    """A frozen value: the data term, and how to read a density off energies at rest."""
+    """A frozen value: the data term, and how to read a density off energies at rest.
+
+    >>> energy = torch.tensor([0.0, 1.0])
+    >>> given = {"energy": energy, "data_energy": energy, "log_z": 0.0}
+    >>> [o.log_density(**given).diff().item() for o in (Likelihood(), Tempered(1.0))]  # p ∝ q²
+    [-1.0, -2.0]
+    """
 
     def data_term(self, energy: Tensor) -> Tensor:
         """Of the energies ``(N,)`` of a batch of data: a scalar with a graph."""
@@ -97,6 +103,8 @@ class Leveled:
 class Tempered:
     """The data's energies through a soft maximum: q ∝ p^(1/(1+τ)) at rest, wider than p.
 
+    ``tau`` is τ: near zero it is the likelihood, and the larger, the more the least likely count.
+
     >>> Tempered(1.0).rho
     2.0
     >>> Tempered(100.0).data_term(torch.tensor([1.0, 3.0])).item()  # near the largest
@@ -124,7 +132,11 @@ class Tempered:
 
 
 def mle_surrogate(energy: Energy, data: Tensor, nodes: Nodes) -> Tensor:
-    """A scalar whose gradient is minus the log-likelihood's. Its value is not the likelihood.
+    r"""A scalar whose gradient is minus the log-likelihood's. Its value is not the likelihood.
+
+    .. math:: \frac{1}{N} \sum_j E(x_j) - \sum_i w_i E(u_i), \qquad w = \mathrm{softmax}(\ell)
+
+    of an ``energy``, data ``(N, *event)``, and nodes u whose weights w are constants.
 
     >>> nodes = Nodes(torch.tensor([[0.0], [2.0]]), torch.zeros(2))
     >>> mle_surrogate(lambda x: x.squeeze(1), torch.tensor([[3.0]]), nodes).item()
@@ -142,8 +154,12 @@ def node_term(energy: Tensor, log_weight: Tensor) -> Tensor:
 def effective_sample_size(log_weight: Tensor) -> float:
     """How many equally weighted nodes would be worth as much: 1 / Σ w².
 
+    w is the softmax of ``log_weight``, ``(N,)``.
+
     >>> round(effective_sample_size(torch.zeros(8)), 6)
     8.0
+    >>> round(effective_sample_size(torch.tensor([9.0, 0.0, 0.0])), 3)  # one has all the weight
+    1.0
     """
     log_w = log_weight.double().log_softmax(0)
     return torch.exp(-torch.logsumexp(2 * log_w, 0)).item()

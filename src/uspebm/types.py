@@ -5,7 +5,12 @@ weighted points,
 
 .. math:: \mathbb{E}_q[f] \approx \sum_i w_i f(x_i), \qquad w = \mathrm{softmax}(\ell),
 
-and everything else (objective, trainer, experiments) sees only those points.
+and everything else (objective, trainer, experiments) sees only those points. An energy is any
+callable:
+
+>>> energy: Energy = lambda x: x.square().sum(1)
+>>> energy(torch.tensor([[0.0, 0.0], [3.0, 4.0]]))  # the likelier, the lower
+tensor([ 0., 25.])
 """
 
 from collections.abc import Callable
@@ -20,7 +25,12 @@ Energy = Callable[[Tensor], Tensor]
 
 
 class Nodes(NamedTuple):
-    """Quadrature nodes: ``E_q[f] ~ sum(softmax(log_weight) * f(x))``. They carry no graph."""
+    """Quadrature nodes: ``E_q[f] ~ sum(softmax(log_weight) * f(x))``. They carry no graph.
+
+    >>> nodes = Nodes(torch.tensor([[0.0], [1.0]]), torch.tensor([0.0, 3.0]).log1p())
+    >>> (nodes.log_weight.softmax(0) * nodes.x.squeeze(1)).sum()  # the mean, by weights 1 and 4
+    tensor(0.8000)
+    """
 
     x: Tensor
     """Points, ``(N, *event)``."""
@@ -37,7 +47,13 @@ class Proposal(Protocol):
 
 
 class Law(Proposal, Protocol):
-    """A proposal whose density is known: what importance sampling and annealing start from."""
+    """A proposal whose density is known: what importance sampling and annealing start from.
+
+    >>> from uspebm import Box
+    >>> law: Law = Box(0.0, 4.0, (1,))  # the uniform law on itself
+    >>> law.log_prob(torch.tensor([[1.0], [5.0]])).exp()
+    tensor([0.2500, 0.0000])
+    """
 
     def log_prob(self, x: Tensor) -> Tensor:
         """Normalised log-densities ``(N,)``."""
@@ -85,6 +101,12 @@ class NegativePhase(Protocol[State]):
     A phase may also tell what a step costs, which decides whether compiling pays off:
     ``gradients``, the points at which it takes the gradient of the energy, at most (0 where it is
     left out), and ``searches``, whether it looks for neighbours among all points (False).
+
+    >>> from uspebm import Box, Gaussian, RiemannGrid
+    >>> phase, draws = RiemannGrid(Box(-1.0, 1.0, (1,)), cells=100), torch.Generator()
+    >>> nodes, state, info = phase.step(Gaussian((0.25,), 0.1), phase.init(draws), draws)
+    >>> (nodes.log_weight.softmax(0) * nodes.x.squeeze(1)).sum()  # the model's mean
+    tensor(0.2500)
     """
 
     @property
@@ -112,4 +134,11 @@ class NegativePhase(Protocol[State]):
 
 
 class NonFiniteError(ArithmeticError):
-    """An energy or its gradient stopped being a number."""
+    """An energy or its gradient stopped being a number.
+
+    >>> from uspebm import Box, Langevin
+    >>> phase, draws = Langevin(Box(-1.0, 1.0, (1,)), 5, steps=99, step_size=9.0), torch.Generator()
+    >>> phase.step(lambda x: x.square().sum(1), phase.init(draws), draws)
+    Traceback (most recent call last):
+    uspebm.types.NonFiniteError: 3 of 5 energies are not finite
+    """

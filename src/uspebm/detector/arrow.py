@@ -50,6 +50,16 @@ class ArrowScorer:
         model: A model's folder, of a table.
         keep: Columns to pass on beside the scores, as they are; ``"all"`` for all.
         false_alarm_rate: Of the decision; left out, the model's own threshold.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> from uspebm import save_model
+    >>> X = np.random.default_rng(0).normal(size=(200, 2))
+    >>> with TemporaryDirectory() as place:
+    ...     save_model(EnergyDetector(random_state=0).fit(X), f"{place}/model")
+    ...     table = arrow().table({"a": [0.0, 9.0], "b": [0.0, 9.0]})
+    ...     scored = ArrowScorer(f"{place}/model")(table)
+    >>> scored["outlier"].to_pylist()
+    [False, True]
     """
 
     def __init__(
@@ -142,7 +152,14 @@ class ArrowScorer:
 def arrow_scorer(
     model: Path | str, keep: Sequence[str] = (), false_alarm_rate: float | None = None
 ) -> ArrowScorer:
-    """A callable that Spark, Ray Data and Dask take as it is; see :class:`ArrowScorer`."""
+    """A callable that Spark, Ray Data and Dask take as it is: an :class:`ArrowScorer`.
+
+    ``model``, ``keep`` and ``false_alarm_rate`` are said there, and it is shown at work.
+
+    >>> arrow_scorer("fashion-mnist")
+    Traceback (most recent call last):
+    ValueError: fashion-mnist is a model of images; batches of tables need one of a table
+    """
     return ArrowScorer(model, keep, false_alarm_rate)
 
 

@@ -53,7 +53,11 @@ SHOWN = 3
 
 
 class BatchDrift(NamedTuple):
-    """A batch beside the data: by the stream that differs most."""
+    """A batch beside the data: by the stream that differs most.
+
+    >>> BatchDrift(p_value=0.2, name="score").p_value < 0.01  # no reason to doubt
+    False
+    """
 
     p_value: float
     name: str
@@ -235,7 +239,13 @@ def batch_drift(detector: EnergyDetector | Streams, X: ArrayLike) -> BatchDrift:
     """Whether a batch is drawn like the data: of such batches at most a share p has p or less.
 
     Kolmogorov's and Smirnov's test of each stream, times the number of streams (Bonferroni). Rows
-    must be independent of each other; their order does not matter.
+    must be independent of each other; their order does not matter. ``X``: what the detector takes.
+
+    >>> draws = np.random.default_rng(0)
+    >>> found = EnergyDetector(random_state=0).fit(draws.normal(size=(300, 2)))
+    >>> moved = batch_drift(found, draws.normal((0.0, 1.0), size=(200, 2)))
+    >>> moved.name, moved.p_value < 0.01
+    ('column 2', True)
     """
     streams = _streams_of(detector)
     values: NDArray[np.float64] = streams(X)

@@ -28,6 +28,7 @@ from ..support.files import check_writable, whole_folder
 from ..support.reading import UnreadableError, one_line, read_at_most, reading
 from .card import card, draw_curve
 from .choice import OWN
+from .decisions import plain_number
 from .energy_detector import EnergyDetector
 from .energy_parts import OWN_ENERGY, energy_from, parts_of
 from .fitting import KnownScores
@@ -58,6 +59,12 @@ def save_model(
 
     ``title`` and what ``data`` it was fitted to, if that is told, are for the card; how it was
     ``made``, in JSON's values, is for who repeats it.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as place:
+    ...     save_model(load("fashion-mnist"), f"{place}/model")
+    ...     describe(f"{place}/model")[0]["recipe"]["name"]
+    'images-energy'
     """
     folder = Path(folder)
     if not hasattr(detector, "scorer_"):
@@ -106,6 +113,9 @@ def load(model: Path | str, energy: nn.Module | None = None) -> EnergyDetector:
 
     ``energy`` is needed for a model of an energy of the user's own: one that is built alike,
     whatever its weights. It is copied.
+
+    >>> load("fashion-mnist").predict(np.zeros((1, 28, 28), np.uint8))  # a black image: no clothes
+    array([-1])
     """
     folder = _folder(model)
     about = _read_about(folder)
@@ -150,7 +160,7 @@ def _about(detector: EnergyDetector) -> dict[str, Any]:
     names = getattr(detector, "feature_names_in_", None)
     normaliser = detector.scorer_.log_normaliser.item()
     error = detector.log_z_error_
-    settings = {name: _plain(getattr(detector, name)) for name in SETTINGS}
+    settings = {name: plain_number(getattr(detector, name)) for name in SETTINGS}
     return {
         "format": FORMAT,
         "uspebm": __version__,
@@ -171,11 +181,6 @@ def _about(detector: EnergyDetector) -> dict[str, Any]:
         "worth": None if detector.worth_ is None else list(detector.worth_),
         "curve": [[look.update, _in_json(look.log_likelihood)] for look in detector.curve_],
     }
-
-
-def _plain(value: Any) -> Any:
-    """A number of numpy's as one of Python's."""
-    return value.item() if isinstance(value, np.generic) else value
 
 
 def _in_json(value: float) -> float | str:

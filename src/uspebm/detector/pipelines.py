@@ -29,7 +29,18 @@ HARMLESS = ("numpy.dtype",)
 
 
 def save_pipeline(pipeline: Pipeline, folder: Path | str) -> None:
-    """Write a fitted pipeline to ``folder``, whole or not at all; one that is there is replaced."""
+    """Write a fitted pipeline to ``folder``, whole or not at all; one that is there is replaced.
+
+    >>> import numpy as np
+    >>> from tempfile import TemporaryDirectory
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> X = np.random.default_rng(0).normal(5.0, size=(200, 2))
+    >>> steps = [("units", StandardScaler()), ("detector", EnergyDetector(random_state=0))]
+    >>> with TemporaryDirectory() as place:
+    ...     save_pipeline(Pipeline(steps).fit(X), f"{place}/pipeline")
+    ...     load_pipeline(f"{place}/pipeline").predict([[5.0, 5.0], [0.0, 0.0]])
+    array([ 1, -1])
+    """
     steps, detector = _parts(pipeline)
     io = need("skops.io", "saving a pipeline", "pipelines")
     folder = Path(folder)
@@ -48,7 +59,12 @@ def save_pipeline(pipeline: Pipeline, folder: Path | str) -> None:
 
 
 def load_pipeline(folder: Path | str, trusted: Sequence[str] = ()) -> Pipeline:
-    """The pipeline in a folder; ``trusted`` names types of the user's own that may be built."""
+    """The pipeline in a folder; ``trusted`` names types of the user's own that may be built.
+
+    >>> load_pipeline("gone")  # what save_pipeline shows reads one that is there
+    Traceback (most recent call last):
+    uspebm.detector.folder.ModelFileError: gone is no pipeline's folder: it has no pipeline.json
+    """
     folder = Path(folder)
     io = need("skops.io", "loading a pipeline", "pipelines")
     if not (folder / RECORD).exists():
@@ -70,12 +86,16 @@ def load_pipeline(folder: Path | str, trusted: Sequence[str] = ()) -> Pipeline:
 
 
 def pipeline_to_onnx(pipeline: Pipeline, path: Path | str, example: Any) -> None:
-    """Write steps and detector as one ONNX file, where skl2onnx can convert the steps.
+    """Write a fitted pipeline to ``path``, one ONNX file, where skl2onnx can convert the steps.
 
     ``example``: some rows as they will be scored, which tell names and types of the inputs. The
     outputs are ``score`` and ``p_value``, in float64. Many steps compute in float32 there, whatever
     they do in Python: scores then differ in their last digits. Runtimes lack some steps in float64:
     an example in float32 helps.
+
+    >>> pipeline_to_onnx(Pipeline([("a", "passthrough"), ("b", object())]), "model.onnx", [[0.0]])
+    Traceback (most recent call last):
+    ValueError: the last step is a object, not an EnergyDetector
     """
     path = Path(path)
     steps, detector = _parts(pipeline)

@@ -38,7 +38,15 @@ EQUAL = 1.5e-6
 
 
 class Reasons(NamedTuple):
-    """Of N rows and the user's c columns."""
+    """Of N rows and the user's c columns.
+
+    >>> from uspebm import EnergyDetector
+    >>> x = np.random.default_rng(0).normal(size=(300, 1))
+    >>> found = EnergyDetector(random_state=0).fit(np.hstack([x, 2 * x, -x]))
+    >>> why = found.explain([[1.0, 2.0, 1.0]])  # the third should be −1
+    >>> why.first(1), round(why.expected[0, 2])
+    (array([[2]]), -1)
+    """
 
     columns: tuple[str, ...]
     gain: NDArray[np.float64]

@@ -16,9 +16,13 @@ from .shapes import expect_shape
 class Gaussian:
     r""":math:`E(x) = \tfrac12 \sum_k ((x_k - \mu_k) / \sigma_k)^2`, independent coordinates.
 
+    Arguments:
+        mean: μ, d numbers; points are ``(N, d)``.
+        std: σ, for all coordinates or one for each.
+
     >>> from uspebm.support.randomness import generator
     >>> q = Gaussian(mean=(0.0, 1.0), std=0.5)
-    >>> q(torch.tensor([[0.5, 1.0]]))
+    >>> q(torch.tensor([[0.5, 1.0]]))  # a deviation from the mean
     tensor([0.5000])
     >>> q.sample(3, generator(0)).shape
     torch.Size([3, 2])
@@ -64,7 +68,10 @@ class GaussianMixture:
 
     .. math:: E(x) = -\log \sum_k w_k e^{-\|x - \mu_k\|^2 / 2\sigma^2}
 
-    ``weights`` sum to one; equal if not given.
+    Arguments:
+        means: μ, one for each component, of d numbers; points are ``(N, d)``.
+        std: σ, of all components.
+        weights: w, which sum to one; equal if not given.
 
     >>> p = GaussianMixture(means=((-0.5,), (0.5,)), std=0.05)
     >>> round(p.log_prob(torch.tensor([[0.5]])).exp().item(), 3)  # half a Gaussian's peak

@@ -70,6 +70,12 @@ class FeatureEnergy(SearchMixin, nn.Module):
         log_scale: ``(n,)``: log s.
         frame: Shift ``(m,)`` and turn ``(m, r)`` of features. Left out: they are taken as they are.
         neighbours: k; of fewer centres, all but one.
+
+    >>> images = torch.rand(50, 1, 8, 8, generator=generator(0))
+    >>> energy = FeatureRule(of="pixels").build(images, seed=0)
+    >>> seen, turned_dark = energy(images[:1] + 0.01), energy(images[:1] - 1.0)
+    >>> bool(turned_dark > seen)
+    True
     """
 
     centres: Tensor

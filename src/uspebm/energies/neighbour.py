@@ -116,6 +116,12 @@ class NeighbourEnergy(nn.Module):
 
     Arguments:
         views: Units, centres in them, and what is usual.
+
+    >>> x = torch.randn(300, generator=generator(0))
+    >>> energy = NeighbourRule().build(torch.stack([x, 2 * x], 1), seed=0)
+    >>> near, odd, gap = energy(torch.tensor([[1.0, 2.0], [1.0, -2.0], [1.0, torch.nan]]).double())
+    >>> bool(odd > near), bool(gap < odd)  # each value is usual, and both together are not
+    (True, True)
     """
 
     takes = torch.float64

@@ -46,8 +46,11 @@ class MLP(nn.Module):
         layers: Linear layers. The paper's "four layers" is read as four of these.
         slope: Negative slope of the LeakyReLU.
 
-    >>> MLP(2)(torch.zeros(5, 2)).shape
+    >>> energy = MLP(2, width=16)
+    >>> energy(torch.zeros(5, 2)).shape  # a number for each point
     torch.Size([5])
+    >>> MLP((1, 8, 8))(torch.zeros(3, 1, 8, 8)).shape  # of any shape: points are flattened
+    torch.Size([3])
     """
 
     def __init__(
@@ -71,7 +74,12 @@ class MLP(nn.Module):
 class Reconstruction(nn.Module):
     r""":math:`E(x) = \|x - f(x)\|^2` with a multi-layer perceptron f. The paper's energy in 1-D.
 
-    Never negative, and small only where f leaves x in its place. Arguments as in :class:`MLP`.
+    Never negative, and small only where f leaves x in its place. ``event_shape``, ``width``,
+    ``layers`` and ``slope`` of f are as in :class:`MLP`.
+
+    >>> energy = Reconstruction(1, width=16)
+    >>> bool((energy(torch.linspace(-1.0, 1.0, 9).unsqueeze(1)) >= 0).all())
+    True
     """
 
     def __init__(
@@ -107,6 +115,10 @@ class Conv(nn.Module):
         filters: Filters of each convolution.
         width: Units between the two linear layers.
         slope: Negative slope of the LeakyReLU.
+
+    >>> energy, images = Conv((3, 32, 32)), torch.zeros(4, 3, 32, 32)
+    >>> energy(images).shape, energy.features(images).shape  # 32 + 64 means, 128 units
+    (torch.Size([4]), torch.Size([4, 224]))
     """
 
     def __init__(

@@ -48,6 +48,14 @@ class Annealing:
         chains: Walks, all independent.
         temperatures: Steps of the walk; more make the bounds tighter.
         leapfrogs: Leapfrog steps per move.
+
+    >>> from uspebm import Gaussian
+    >>> law, draws = Gaussian((1.0, 1.0), 0.5), torch.Generator().manual_seed(0)
+    >>> walk = Annealing(Gaussian((0.0, 0.0), 1.0), chains=50, temperatures=50)
+    >>> low = walk.lower(law, draws)
+    >>> high = walk.upper(law, law.sample(50, draws, torch.float64), draws)
+    >>> low.value - 3 * low.error < law.log_z < high.value + 3 * high.error
+    True
     """
 
     base: Law
@@ -143,7 +151,16 @@ def importance_log_z(
     generator: torch.Generator,
     dtype: torch.dtype = torch.float64,
 ) -> LogZ:
-    """log Z by plain importance sampling: for few dimensions, and a proposal that covers q.
+    r"""log Z by plain importance sampling: for few dimensions, and a proposal that covers q.
+
+    .. math:: Z \approx \frac{1}{n} \sum_i e^{-E(x_i)} / r(x_i), \qquad x_i \sim r
+
+    Arguments:
+        energy: From points ``(N, *event)`` to ``(N,)``.
+        proposal: r, with its log-density; a :class:`~uspebm.Box` is the uniform law on itself.
+        n: Points.
+        generator: Of the draws.
+        dtype: Of the points.
 
     >>> from uspebm import Box, Gaussian
     >>> law, box = Gaussian((0.0,), 0.3), Box(-2.0, 2.0, (1,))

@@ -18,13 +18,23 @@ from ..types import Energy
 
 
 class GridDensity(NamedTuple):
-    """A density by its values at the midpoints of a regular grid: a :class:`~uspebm.types.Law`."""
+    """A density by its values at the midpoints of a regular grid: a :class:`~uspebm.types.Law`.
+
+    >>> from uspebm.energies import Gaussian
+    >>> q = grid_density(Gaussian((0.0, 0.0), 0.2), Box(-1.0, 1.0, (2,)), 100)
+    >>> half = q.mass[q.x[:, 0] > 0].sum()  # of the law, to the right
+    >>> round(q.mass.sum().item(), 6), round(half.item(), 6)
+    (1.0, 0.5)
+    >>> q.log_prob(torch.tensor([[3.0, 0.0]]))  # outside the box
+    tensor([-inf])
+    """
 
     x: Tensor
     """Midpoints, ``(cells ** dim, *event)``."""
     log_q: Tensor
     """Normalised log-density at the midpoints."""
     log_z: float
+    """Over the domain."""
     cell: float
     """Volume of a cell."""
     domain: Box
@@ -63,7 +73,12 @@ def grid_density(
 ) -> GridDensity:
     """Normalise ``energy`` over ``domain``; exact up to the grid.
 
-    Points are of the dtype of the energy's parameters if it has some, else float32.
+    Arguments:
+        energy: From points ``(N, *event)`` to ``(N,)``.
+        domain: Ω, of one or two dimensions.
+        cells: Along each axis.
+        dtype: Of the points. Left out: that of the energy's parameters if it has some, else
+            float32.
 
     >>> from uspebm.energies import Gaussian
     >>> q = grid_density(Gaussian((0.0,), 0.1), Box(-1.0, 1.0, (1,)), 200, torch.float64)

@@ -41,7 +41,14 @@ MIXED = 1.05
 
 
 class Samples(NamedTuple):
-    """Points of the chains, and whether these can be relied on."""
+    """Points of the chains, and whether these can be relied on.
+
+    >>> from uspebm.energies import Gaussian
+    >>> few = Chains(chains=4, draws=100, burn_in=100)
+    >>> found = sample(Gaussian((0.0,), 1.0), Gaussian((0.0,), 2.0), few)
+    >>> found.r_hat < MIXED, 200 < found.ess < 400, round(found.accepted, 1)
+    (True, True, 0.6)
+    """
 
     x: Tensor
     """``(chains * draws, *event)``, one chain after the other."""
@@ -63,6 +70,12 @@ class Chains:
         every: Steps from one point that is kept to the next.
         burn_in: Steps before the first. With none, the step size stays as it is.
         step_size: α, to begin with.
+
+    >>> from uspebm.energies import Gaussian
+    >>> law, wider = Gaussian((0.0,), 1.0), Gaussian((0.0,), 2.0)
+    >>> few, apart = (Chains(chains=4, draws=100, burn_in=100, every=n) for n in (1, 3))
+    >>> sample(law, wider, few).ess < sample(law, wider, apart).ess  # less alike, worth more
+    True
     """
 
     chains: int = 16

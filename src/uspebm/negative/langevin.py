@@ -48,6 +48,10 @@ class Langevin:
     >>> box = Box(-1.0, 1.0, (2,))
     >>> Langevin(box, chains=100, steps=20, step_size=0.1, noise_scale=0.01).rho
     10.0
+    >>> phase, draws = Langevin(box, 2000, steps=200, step_size=0.02), torch.Generator()
+    >>> nodes, *_ = phase.step(lambda x: 2 * x.square().sum(1), phase.init(draws), draws)
+    >>> round(nodes.x.var().item(), 1)  # q is a Gaussian of variance 1/4; rounded up by the step
+    0.3
     """
 
     proposal: Proposal

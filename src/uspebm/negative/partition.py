@@ -29,7 +29,13 @@ CLEARANCE = 0.01
 
 
 class Particles(NamedTuple):
-    """The partition points, kept from update to update."""
+    """The partition points, kept from update to update.
+
+    >>> from uspebm import USP
+    >>> phase = USP(domain=Box(-1.0, 1.0, (2,)), particles=3, spacing=0.5)
+    >>> phase.start_at(torch.zeros(3, 2)).points.shape  # at given points, or phase.init
+    torch.Size([3, 2])
+    """
 
     points: Tensor
     """``(particles, *event)``."""
@@ -55,6 +61,11 @@ class Partition(ABC):
             points never come to rest.
         repulsion_size: Longest repulsion, or the plain one's factor. Left out, ε / 5: crowded
             points then part within a few rounds without jumping over their neighbours.
+
+    >>> from uspebm import USP  # this class has the moves, and USP and PS-USP their order
+    >>> phase = USP(domain=Box(-1.0, 1.0, (1,)), particles=1, spacing=0.5, ascent_size=0.1)
+    >>> phase.ascend(lambda x: x.square().sum(1), torch.tensor([[0.5]]))  # 0.5 − 0.1 · 2 · 0.5
+    tensor([[0.4000]])
     """
 
     domain: Box

@@ -63,6 +63,17 @@ class PersistentUSP(Partition):
         choice: Which points are the nodes: the ``"active"`` ones first, filled up at random, or
             all drawn ``"uniform"`` from the n. With one Λ per update the first are the points that
             were moved for this very energy.
+
+    >>> from uspebm import Box, Gaussian
+    >>> start, draws = Gaussian((0.8, 0.0), 0.05), torch.Generator()  # far from the model's mode
+    >>> settings = {"particles": 100, "spacing": 0.05, "active": 50, "nodes": 100}
+    >>> phase = PersistentUSP(domain=Box(-1.0, 1.0, (2,)), proposal=start, **settings)
+    >>> state = phase.init(draws)
+    >>> for _ in range(8):  # updates, of a model that stays as it is
+    ...     nodes, state, info = phase.step(Gaussian((-0.5, 0.0), 0.1), state, draws)
+    >>> heaviest = nodes.x[nodes.log_weight.argmax()]
+    >>> round(heaviest[0].item(), 1), info.violating > 0.5  # at the mode; a crowd around it
+    (-0.5, True)
     """
 
     active: int

@@ -37,6 +37,15 @@ class Replay:
         sampler: Says how chains run and where new ones start.
         capacity: Slots of the buffer, at least the number of chains.
         refresh: Probability that a chain starts at the proposal again.
+
+    >>> chains = Langevin(Box(0.9, 1.0, (1,)), chains=500, steps=10, step_size=0.05)
+    >>> phase, draws = Replay(chains, capacity=500), torch.Generator()
+    >>> state, means = phase.init(draws), []
+    >>> for _ in range(10):  # q is a standard Gaussian; chains go on where they were
+    ...     nodes, state, _ = phase.step(lambda x: 0.5 * x.square().sum(1), state, draws)
+    ...     means.append(nodes.x.mean().item())
+    >>> means[0] > 0.7, means[-1] < 0.2
+    (True, True)
     """
 
     sampler: Langevin

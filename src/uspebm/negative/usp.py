@@ -51,6 +51,15 @@ class USP(Partition):
         rounds: At most so many rounds for every update.
         tolerance: Stops earlier once no point moves further than this share of ε in a round. By
             default, so little that no point can be in violation.
+
+    >>> from uspebm import Box, Gaussian
+    >>> law, draws = Gaussian((0.3, 0.0), 0.1), torch.Generator()
+    >>> box, steps = Box(-1.0, 1.0, (2,)), {"ascent_size": 0.001, "rounds": 500}
+    >>> phase = USP(domain=box, particles=30, spacing=0.05, **steps)
+    >>> nodes, state, info = phase.step(law, phase.init(draws), draws)
+    >>> mean = nodes.log_weight.softmax(0) @ nodes.x
+    >>> round(info.smallest, 2), round(mean[0].item(), 1)  # the spacing; the model's mean
+    (0.05, 0.3)
     """
 
     rounds: int = 1000

@@ -125,6 +125,15 @@ class Recipe:
         start: Where points start. Left out: where the phase puts them.
         noise: Standard deviation of Gaussian noise on the data, projected on the phase's domain.
         score: What points are scored by, made of the trained energy. Left out: the energy itself.
+
+    >>> from uspebm import Gaussian, Importance, train
+    >>> from uspebm.energies.rules import MLPRule
+    >>> phase = Importance(Box(-1.0, 1.0, (1,)), nodes=200)
+    >>> schedule = Schedule(updates=60, batch_size=200, learning_rate=0.01, average_decay=0.9)
+    >>> recipe = Recipe("small", MLPRule(width=16), phase, schedule)
+    >>> run = train(recipe, Gaussian((0.3,), 0.1), None, seed=0, show=False)
+    >>> run.done, bool(run.energy(torch.tensor([[0.3], [-0.5]])).diff() > 1)  # the data's is lower
+    (True, True)
     """
 
     name: str

@@ -60,7 +60,7 @@ def train(
     show: bool = True,
     device: str = "cpu",
 ) -> "Run":
-    """Train to the end; ``folder`` keeps the run, and without one nothing is kept.
+    """Train on ``data``, ``(N, *event)`` or a law, and ``device``; a ``folder`` keeps the run.
 
     Raises :class:`~uspebm.DivergedError` where energies run away, after the last good state was
     saved. Where held-out points judge, the best weights so far are kept instead, with a warning.

@@ -227,6 +227,17 @@ def checkpointed(
     termination signal wait for the update under way, save, and raise KeyboardInterrupt; a second
     one does not wait, and leaves the last checkpoint. Until it ends nobody else trains in
     ``folder``: they get a FolderInUseError.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> from uspebm import MLP, Box, Importance, fit
+    >>> x, phase, nets = torch.zeros(20, 1), Importance(Box(-1.0, 1.0, (1,)), 50), (MLP(1), MLP(1))
+    >>> descent = [torch.optim.SGD(net.parameters(), 0.1) for net in nets]
+    >>> one, other = (TrainState.start(n, phase, d) for n, d in zip(nets, descent, strict=True))
+    >>> with TemporaryDirectory() as run:
+    ...     for _ in checkpointed(fit(one, phase, x, batch_size=20, steps=9), one, run):
+    ...         if one.step == 3: break
+    ...     save(one, run).name, resume(other, run), bool((nets[0](x) == nets[1](x)).all())
+    ('step-000000003.ckpt', True, True)
     """
     with only_writer(Path(folder)):
         refuse_older(state, folder)

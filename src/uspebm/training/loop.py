@@ -57,6 +57,13 @@ def fit(
         batch_size: Data points per update.
         steps: Updates in all, those made before a resumption included.
         objective: What is learned: how the data's energies enter the loss.
+
+    >>> from uspebm import MLP, Box, Gaussian, Importance
+    >>> law, phase, net = Gaussian((0.3,), 0.1), Importance(Box(-1.0, 1.0, (1,)), 200), MLP(1, 16)
+    >>> state = TrainState.start(net, phase, torch.optim.Adam(net.parameters(), 0.01))
+    >>> losses = [record.loss for record in fit(state, phase, law, batch_size=200, steps=60)]
+    >>> len(losses), bool(net(torch.tensor([[0.3], [-0.5]])).diff() > 1)  # the data's is lower
+    (60, True)
     """
     group = current_group()
     at_least(group.size, batch_size=batch_size)  # every process has data of its own

@@ -17,7 +17,7 @@ ABOUT_SNAPSHOT = "uspebm"
 
 
 def save_snapshot(module: nn.Module, path: Path | str, **about: str) -> None:
-    """Write a module's weights as safetensors, with ``about`` in the file's metadata.
+    """Write a module's weights to ``path`` as safetensors, with ``about`` in the file's metadata.
 
     >>> from tempfile import TemporaryDirectory
     >>> one, other = nn.Linear(2, 1), nn.Linear(2, 1)
@@ -34,7 +34,15 @@ def save_snapshot(module: nn.Module, path: Path | str, **about: str) -> None:
 
 
 def load_snapshot(module: nn.Module, path: Path | str) -> None:
-    """Put a snapshot's weights into ``module``, which must be of the same shape."""
+    """Put the weights of the snapshot ``path`` into ``module``, which must be of the same shape.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     save_snapshot(nn.Linear(2, 1), f"{folder}/weights.safetensors")
+    ...     load_snapshot(nn.Linear(3, 1), f"{folder}/weights.safetensors")
+    Traceback (most recent call last):
+    uspebm.training.checkpoint.CheckpointError: ...: weight is (1, 2) of torch.float32, but ...
+    """
     try:
         with safetensors.safe_open(path, "pt") as file:
             said = json.loads((file.metadata() or {}).get(ABOUT_SNAPSHOT, "{}"))

@@ -15,17 +15,30 @@ from .engine import Engine
 
 @dataclass
 class TrainState:
-    """All that training changes, and so all that a checkpoint holds. Make one with ``start``."""
+    """All that training changes, and so all that a checkpoint holds. Make one with ``start``.
+
+    >>> import torch
+    >>> from uspebm import MLP, Box, Importance
+    >>> energy, phase = MLP(2, width=16), Importance(Box(-1.0, 1.0, (2,)), nodes=100)
+    >>> state = TrainState.start(energy, phase, torch.optim.Adam(energy.parameters(), 1e-3))
+    >>> state.clip_norm = 1.0  # settings may change between updates
+    >>> x = torch.zeros(1, 2)
+    >>> bool(state.average.module(x) == energy(x))  # before the first, the average is the weights
+    True
+    """
 
     module: nn.Module
     """The energy with its raw weights: what the optimiser and the particles follow."""
     average: AveragedModel
     """An exponential average of those weights: what scores. ``average.module`` is the energy."""
     optimizer: Optimizer
+    """Of the module's weights."""
     scheduler: LRScheduler | None
+    """Of its learning rate, after every update."""
     negative: tuple[Any, ...]
     """State of the negative phase."""
     seed: int
+    """Of every draw, with what it is for and the step."""
     step: int = field(default=0, init=False)
     """Updates made so far."""
     engine: Engine | None = field(default=None, init=False)
@@ -102,7 +115,16 @@ class TrainState:
 
 @dataclass(frozen=True)
 class Record:
-    """One update, in numbers."""
+    """One update, in numbers.
+
+    >>> class Chains(NamedTuple):
+    ...     rho: float
+    >>> numbers = {"data_term": 0.5, "gradient_norm": 2.0, "ess": 7.8, "nodes": 10, "seconds": 0.1}
+    >>> numbers |= {"data_energy": 0.5, "node_energy": 0.2, "step": 1, "loss": 0.3}
+    >>> record = Record(**numbers, engine="torch", info=Chains(rho=10.0))
+    >>> record.summary(), record.row()["rho"]
+    ('loss +0.300  nodes 8 effective  ρ 10', 10.0)
+    """
 
     step: int
     """Updates made, this one included."""
@@ -144,7 +166,19 @@ class Record:
 
 
 class DivergedError(NonFiniteError):
-    """Training ran away, as far as to a number that is none. ``state`` is the last finite one."""
+    """Training ran away, as far as to a number that is none. ``state`` is the last finite one.
+
+    >>> import torch
+    >>> from uspebm import MLP, Box, DivergedError, Gaussian, Importance, fit
+    >>> law, phase, net = Gaussian((0.0,), 0.1), Importance(Box(-1.0, 1.0, (1,)), 50), MLP(1, 8)
+    >>> state = TrainState.start(net, phase, torch.optim.SGD(net.parameters(), 1e9))
+    >>> try:
+    ...     for record in fit(state, phase, law, batch_size=50, steps=20):
+    ...         pass
+    ... except DivergedError as error:
+    ...     print(error.state is state, all(p.isfinite().all() for p in net.parameters()))
+    True True
+    """
 
     def __init__(self, message: str, state: TrainState) -> None:
         super().__init__(message)
