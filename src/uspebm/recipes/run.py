@@ -27,6 +27,7 @@ from ..support.randomness import generator
 from ..training import (
     DivergedError,
     Record,
+    Share,
     fit,
     load_snapshot,
     resume,
@@ -104,9 +105,11 @@ class Run:
         self._whole = recipe.energy.build(points, seed).to(allowed_device(device, recipe))
         module, self.phase = recipe.given(self._whole, points)
         check_energy(module, points[:LIKE].to(device))
-        self._data: Tensor | Proposal = law or points
+        # Of several processes each keeps its rows; the rest is up to the caller.
+        share = Share.of(points)
+        self._data: Share | Proposal = law or share
         if recipe.noise:
-            self._data = Noisy(points, recipe.noise, self.phase.domain)
+            self._data = Noisy(share, recipe.noise, self.phase.domain)
         self._batch_size = min(recipe.schedule.batch_size, len(points))
         few = held_out is not None and len(points) < held_out.fewest
         self._updates = 0 if few else recipe.schedule.updates
