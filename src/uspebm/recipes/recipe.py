@@ -21,6 +21,7 @@ from ..support.checks import at_hand, at_least, one_of, positive
 from ..support.group import current_group
 from ..support.randomness import generator
 from ..training import Share, TrainState
+from ..training.precision import Precision, placed
 from ..types import Domain, NegativePhase
 from .held_out import HeldOut
 
@@ -96,7 +97,7 @@ class AtData:
             raise ValueError(f"afresh={self.afresh} must be a share, between 0 and 1")
 
     def state(
-        self, phase: PersistentUSP | CrowdedUSP, points: Tensor, seed: int
+        self, phase: PersistentUSP | CrowdedUSP, points: Tensor, seed: int, device: str = "cpu"
     ) -> tuple[Any, ...]:
         """Of the phase, to start from; the same point twice only where there are too few."""
         if self.afresh and not isinstance(phase, CrowdedUSP):
@@ -113,7 +114,7 @@ class AtData:
             fresh = phase.draw_fresh(afresh, draws, points.dtype)
             own = slice(max(0, first - len(at_data)), max(0, last - len(at_data)))
             start = torch.cat([start, fresh[own]])
-        return phase.start_own(start)
+        return phase.start_own(start.to(device))
 
 
 @dataclass(frozen=True)
@@ -205,8 +206,9 @@ def begin(
     )
 
 
-def allowed_device(device: str, recipe: Recipe) -> str:
-    """``device``, if the recipe can be trained there and torch has it here."""
+def allowed_place(device: str, recipe: Recipe) -> tuple[str, Precision]:
+    """Device and precision, if the recipe can be trained there and torch has it here."""
     if device != "cpu" and recipe.schedule.held_out is not None:
         raise ValueError(f"device={device!r}: recipe {recipe.name} needs the cpu; leave it out")
-    return at_hand(device)
+    name, precision = placed(device)
+    return at_hand(name), precision

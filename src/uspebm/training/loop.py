@@ -29,6 +29,7 @@ from ..types import Energy, NegativePhase, Nodes, NonFiniteError, Proposal, Work
 from .data import Data, Share, as_points, check_points
 from .engine import available, choose_engine, energy_on, workspace_on
 from .health import Health
+from .precision import check_precision, computing_in, in_precision
 from .state import DivergedError, Record, TrainState
 
 RUNAWAY = 1e5
@@ -66,9 +67,12 @@ def fit(
     group.agree(state.step, "the update they are at")
     if state.clip_norm is not None:
         positive(clip_norm=state.clip_norm)
-    points = as_points(data, state.seed)
-    check_points(points, phase.domain, batch_size, next(state.module.parameters()))
-    if state.engine is None:
+    points, weight = as_points(data, state.seed), next(state.module.parameters())
+    check_points(points, phase.domain, batch_size, weight)
+    check_precision(state.precision, state.module, state.engine)
+    if state.precision != "full":
+        state.engine = "torch"
+    elif state.engine is None:
         state.engine = choose_engine(state.module, phase, steps)
     else:
         state.engine = available(state.engine, state.module, phase)
@@ -80,7 +84,8 @@ def fit(
         # An optimiser step can ruin the weights in a way that only the next update reveals.
         before = copy.deepcopy(state.learned())
         try:
-            record = _update(state, phase, source, objective, workspace)
+            with computing_in(state.precision, weight.device):
+                record = _update(state, phase, source, objective, workspace)
         except DivergedError:
             state.restore(good or before)
             state.whole = True
@@ -106,7 +111,7 @@ def _update(
     # Modules that draw, such as dropout, do so from the global generator.
     module_draws = group.own(generator(state.seed, "module", state.step))
     with global_seed(module_draws.initial_seed()):
-        energy = energy_on(engine, module)
+        energy = in_precision(state.precision, energy_on(engine, module))
         nodes, info = _step(state, phase, energy, workspace)
         data_energy = group.joined(source.energies(energy, state, weight))
         data_term = objective.data_term(data_energy)
