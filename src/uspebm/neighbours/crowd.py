@@ -27,7 +27,7 @@ from torch.nn.functional import embedding_bag
 
 CHUNK = 1_000_000
 """Pairs, or numbers, held at a time in temporary arrays; bounds the memory of a search."""
-SQUARED = 8_000_000
+SQUARED = 1_000_000
 """Numbers whose squares are held at a time."""
 FEW_DIMENSIONS = 16
 """Up to here differences are as cheap as products, and need no second look."""
