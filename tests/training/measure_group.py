@@ -1,20 +1,22 @@
 """What an update costs: ``python -m tests.training.measure_group CASE``, alone or under torchrun.
 
 ``efficiency CASE`` instead: two processes with one thread each beside one process with two, by
-turns, in one run: the time of the one over that of the two. ``model CASE``: what
-:func:`expected_seconds` makes of one process's costs, beside 1, 2 and 4 processes.
+turns, in one run: the time of the one over that of the two. ``model CASE``: what one and two
+processes take, what four should by :mod:`uspebm.bench.scaling`, and what they do.
 
 Prints the median time of an update and the memory of every process. Cases: ``plane`` (the demo's
 PS-USP), ``images`` (the images-energy recipe's shape of work), ``many`` (200,000 particles of 784
 coordinates), ``colour`` (as many of 3,072).
 """
 
+import json
+import math
 import os
-import re
 import resource
 import statistics
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -25,16 +27,18 @@ import torch.distributed as dist
 from torch import Tensor
 
 from uspebm import Box, PersistentUSP, Recipe
+from uspebm.bench.scaling import Link, expected_seconds, solved
 from uspebm.energies.rules import ConvRule
 from uspebm.experiments import fig4
 from uspebm.experiments.mixture import MIXTURE
 from uspebm.recipes import Run, Schedule
 from uspebm.recipes.images import energy_recipe
-from uspebm.support.group import together
+from uspebm.support.group import current_group, together
 from uspebm.support.randomness import generator
 from uspebm.types import Proposal
 
 SHAPE = (1, 28, 28)
+UPDATES = {"plane": 40, "images": 10, "many": 3, "colour": 3}
 
 
 def case(name: str) -> tuple[Recipe, Tensor | Proposal]:
@@ -76,6 +80,15 @@ def messages_noted() -> list[int]:
     return noted
 
 
+def message_cost(times: int = 300) -> float:
+    """Processor seconds of this process for a short message."""
+    group, x = current_group(), torch.zeros(1000)
+    began = time.process_time()
+    for _ in range(times):
+        group.add(x)
+    return (time.process_time() - began) / times
+
+
 def _noting(send: Callable[..., Any], noted: list[int]) -> Callable[..., Any]:
     def noting(x: Tensor, *arguments: Any) -> Any:
         noted.append(x.numel() * x.element_size())
@@ -90,59 +103,63 @@ def main(name: str) -> None:
         if isinstance(recipe.phase, PersistentUSP):  # what torch loads when it is first asked to
             list(Run(small(recipe, recipe.phase), data, None, 0, show=False))
         before = memory()
-        updates = min(recipe.schedule.updates, 40)
+        updates = min(recipe.schedule.updates, UPDATES[name])
         recipe = replace(recipe, schedule=replace(recipe.schedule, updates=updates))
         run = Run(recipe, data, None, 0, show=False)
         sent = messages_noted()
+        began = time.process_time()
         seconds = [r.seconds for r in run]
+        processor = (time.process_time() - began) / updates
+        per_update = (len(sent) // updates, sum(sent) // updates)
+        a_message = message_cost()
         most = group.gathered(torch.tensor([memory()])).max().item()
         if group.main:
             told = f"{1000 * statistics.median(seconds):.1f} ms an update, "
-            told += f"{len(sent) // updates} messages of {sum(sent) // updates} bytes, "
+            told += f"{1000 * processor:.1f} ms of processor, "
+            told += f"{per_update[0]} messages of {per_update[1]} bytes, "
             told += f"{most:.0f} MB at most in a process, {before:.0f} of them before anything, "
             told += f"{shared():.0f} of these of libraries that processes share"
             sys.stdout.write(f"{name}, {group.size} processes: {told}\n")
+            middle = statistics.median(seconds)
+            cost = Cost(middle, processor, *per_update, a_message)
+            sys.stdout.write(f"{json.dumps(cost._asdict())}\n")
 
 
-class Parts(NamedTuple):
-    """What an update is made of: the model of docs/guides/scaling.md."""
+class Cost(NamedTuple):
+    """Of an update of one of several processes."""
 
-    shared: float
-    """Seconds of one process in what processes share: energies, gradients, looking at points."""
-    alone: float
-    """Seconds in what each does for itself, such as the optimiser."""
+    seconds: float
+    processor: float
+    """Seconds of processor time, which other programs on the machine change little."""
     messages: int
-    """That all wait for, an update."""
-    sent: float
-    """Bytes that a process sends, an update, but for the factor of how many there are."""
+    sent: int
+    a_message: float
+    """Processor seconds of a short message."""
 
 
-def expected_seconds(parts: Parts, size: int, latency: float, bandwidth: float) -> float:
-    """Of an update of ``size`` processes, by the model.
-
-    >>> expected_seconds(Parts(1.0, 0.1, 10, 1e6), 1, 1e-3, 1e6)
-    1.1
-    >>> expected_seconds(Parts(1.0, 0.1, 10, 1e6), 2, 1e-3, 1e6)  # 0.5 + 0.1 + 0.01 + 1.0
-    1.61
-    """
-    if size == 1:
-        return parts.shared + parts.alone
-    # A ring passes on all but one share, twice: once to add up, once to tell.
-    passed = 2 * (size - 1) / size * parts.sent / bandwidth
-    return parts.shared / size + parts.alone + parts.messages * latency + passed
-
-
-def timed(name: str, processes: int, threads: int) -> tuple[float, int, int]:
-    """Median seconds of an update, and its messages and bytes, in processes of their own."""
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    command += ["--nproc-per-node", str(processes)] if processes > 1 else []
-    command = command if processes > 1 else [sys.executable]
-    command += ["-m", "tests.training.measure_group", name]
+def timed(name: str, processes: int, threads: int) -> Cost:
+    """What a run in processes of its own says."""
+    launched = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
+    command = [sys.executable, *launched, "-m", "tests.training.measure_group", name]
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "PYTHONWARNINGS": "ignore"}
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    found = re.search(r"([\d.]+) ms an update, (\d+) messages of (\d+) bytes", ended.stdout)
-    assert found is not None, ended.stdout
-    return float(found[1]) / 1000, int(found[2]), int(found[3])
+    return Cost(**json.loads(ended.stdout.splitlines()[-1]))
+
+
+def model(name: str) -> None:
+    """What one and two processes take tells what four should: processor time of each process."""
+    costs = {size: timed(name, size, 1) for size in (1, 2, 4)}
+    two, four = costs[2], costs[4]
+    parts = solved(costs[1].processor, two.processor, two.messages, two.a_message)
+    free = Link(four.a_message, math.inf)
+    expected = expected_seconds(parts, free, 4)
+    for size, cost in costs.items():
+        sys.stdout.write(f"{name}, {size}: {cost}\n")
+    sys.stdout.write(
+        f"{name}: shared {1000 * parts.shared:.1f} ms, alone {1000 * parts.alone:.1f} ms; four "
+        f"should take {1000 * expected:.1f} ms of processor, and take "
+        f"{1000 * four.processor:.1f}\n"
+    )
 
 
 def efficiency(name: str, turns: int = 3) -> None:
@@ -150,7 +167,7 @@ def efficiency(name: str, turns: int = 3) -> None:
     times: dict[int, list[float]] = {1: [], 2: []}
     for _ in range(turns):
         for processes in times:
-            times[processes].append(timed(name, processes, 3 - processes)[0])
+            times[processes].append(timed(name, processes, 3 - processes).seconds)
     one, two = (statistics.median(times[k]) for k in times)
     rounds = ", ".join(f"{a / b:.2f}" for a, b in zip(*times.values(), strict=True))
     sys.stdout.write(
@@ -160,7 +177,7 @@ def efficiency(name: str, turns: int = 3) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "efficiency":
-        efficiency(sys.argv[2])
+    if sys.argv[1] in ("efficiency", "model"):
+        {"efficiency": efficiency, "model": model}[sys.argv[1]](sys.argv[2])
     else:
         main(sys.argv[1])
