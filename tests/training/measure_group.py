@@ -38,7 +38,7 @@ from uspebm.support.randomness import generator
 from uspebm.types import Proposal
 
 SHAPE = (1, 28, 28)
-UPDATES = {"plane": 40, "images": 10, "many": 3, "colour": 3}
+UPDATES = {"plane": 30, "images": 10, "many": 3, "colour": 3}
 
 
 def case(name: str) -> tuple[Recipe, Tensor | Proposal]:
@@ -107,9 +107,12 @@ def main(name: str) -> None:
         recipe = replace(recipe, schedule=replace(recipe.schedule, updates=updates))
         run = Run(recipe, data, None, 0, show=False)
         sent = messages_noted()
-        began = time.process_time()
-        seconds = [r.seconds for r in run]
-        processor = (time.process_time() - began) / updates
+        seconds = []
+        for record in run:
+            seconds.append(record.seconds)
+            if record.step == 1:  # torch loads parts of itself when they are first asked for
+                began = time.process_time()
+        processor = (time.process_time() - began) / (updates - 1)
         per_update = (len(sent) // updates, sum(sent) // updates)
         a_message = message_cost()
         most = group.gathered(torch.tensor([memory()])).max().item()

@@ -112,9 +112,11 @@ MOVED: dict[str, Any] = {
 }
 
 
-def moves(phase: Any, deaf: bool = False, short: int = search.SHORT) -> tuple[Tensor, Tensor, Any]:
+def moves(
+    phase: Any, deaf: bool = False, short: int = search.SHORT_MESSAGE
+) -> tuple[Tensor, Tensor, Any]:
     """Points after three updates' moves, the sorted weights of the nodes, and what is said."""
-    search.SHORT = short
+    search.SHORT_MESSAGE = short
     if deaf:
         Neighbours.crowd = deaf_crowd  # type: ignore[method-assign]
     start = points(60, "start")

@@ -19,7 +19,7 @@ from .sketch import Sketch, fixed_sample
 
 LONGEST = 10_000_000
 """Pairs beyond which nothing is listed, and every pair is compared in every round."""
-SHORT = 16_384
+SHORT_MESSAGE = 16_384
 """Numbers that processes rather send each other whole than wait for a second message."""
 LOOSE = 0.1
 """Share of pairs that sketches may let pass; above it they tell too little, and whole points do."""
@@ -80,7 +80,7 @@ class Neighbours:
     def _felt_by_all(self, felt: Crowd, group: Group) -> Crowd:
         """What the points of all processes make each moving one feel."""
         count, width = felt.gradient.shape
-        if felt.gradient.numel() <= SHORT:
+        if felt.gradient.numel() <= SHORT_MESSAGE:
             own = torch.cat([felt.gradient, felt.nearest.unsqueeze(1)], 1)
             each = group.gathered(own, [count] * group.size).view(group.size, count, width + 1)
             nearest = each[:, :, width].amin(0)
