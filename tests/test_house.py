@@ -20,6 +20,11 @@ FILE_LINES = 300
 FUNCTION_LINES = 60
 ARGUMENTS = 6
 DOCSTRING_LINES = 6
+DEVICES = {"cpu", "cuda", "mps", "xpu"}
+NEAR = {
+    "detector/energy_parts.py": "what is read from a file is for scoring, on the CPU",
+}
+"""Where a device may be named in a call, and why."""
 PROTOCOL = {"run", "main", "PAPER", "FAST", "SMOKE"}
 """What every file of an experiment may call by the same name."""
 
@@ -75,6 +80,27 @@ def silent_rooms(house: Sources) -> list[str]:
         for path, tree in rooms.items()
         if (fault := what_is_missing(ast.get_docstring(tree) or ""))
     ]
+
+
+def named_devices(house: Sources) -> list[str]:
+    """Calls that say on which device, instead of taking it from what they are given."""
+    return [
+        f"{path}:{node.lineno} {ast.unparse(node)[:60]}"
+        for path, tree in trees(house)
+        if path not in NEAR
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and names_device(node)
+    ]
+
+
+def names_device(call: ast.Call) -> bool:
+    called = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+    places = [word.value for word in call.keywords if word.arg == "device"]
+    if called in ("to", "device", "Generator"):
+        places += call.args
+    said = [place.value for place in places if isinstance(place, ast.Constant)]
+    known = {str(place).partition(":")[0] for place in said} & DEVICES
+    return bool(known) or (called in DEVICES - {"cpu"} and not call.args)
 
 
 def trees(house: Sources) -> Iterator[tuple[str, ast.Module]]:
@@ -139,7 +165,10 @@ def what_is_missing(docstring: str) -> str:
     return ""
 
 
-RULES: list[Rule] = [long_files, long_functions, long_signatures, shared_names, silent_rooms]
+RULES: list[Rule] = [
+    *(long_files, long_functions, long_signatures, shared_names, silent_rooms),
+    named_devices,
+]
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -171,6 +200,10 @@ MUTANTS: list[tuple[Rule, Sources]] = [
     (shared_names, {"a.py": "Row = int\n", "b.py": "Row, x = 1, 2\n"}),
     (shared_names, {"bench/a.py": "def run(): ...\n", "bench/b.py": "def run(): ...\n"}),
     (shared_names, {"experiments/a.py": "ROWS = 1\n", "experiments/b.py": "ROWS = 1\n"}),
+    (named_devices, {"a.py": "x = torch.zeros(3, device='cuda')\n"}),
+    (named_devices, {"a.py": "def f(x):\n    return x.to('cuda:0', torch.float32)\n"}),
+    (named_devices, {"a.py": "x = module.cuda()\n"}),
+    (named_devices, {"a.py": "here = torch.Generator(torch.device('cpu'))\n"}),
     (silent_rooms, {"room/__init__.py": ""}),
     (silent_rooms, {"room/__init__.py": f'"""{ROOM}"""\n'}),
     (silent_rooms, {"room/__init__.py": '"""What lives here. And more of it."""\n'}),
@@ -195,6 +228,8 @@ def test_what_just_keeps_the_rules_passes(rule: Rule) -> None:
         "tuple.py": f"class Tuple(NamedTuple):\n{FIELDS}",
         "log.py": "log = logging.getLogger('a')\n",
         "other_log.py": "log = logging.getLogger('a')\n_x = 1\n",
+        "device.py": "def g(x, device='cpu'):\n    return x.to(device).cpu()\n"
+        "_near = x.device.type == 'cpu' or not torch.cuda.is_available()\n",
         "private.py": "from value import Value\n_x = 1\n",
         "experiments/a.py": "PAPER = 1\ndef run(): ...\n",
         "experiments/b.py": "PAPER = 2\ndef run(): ...\n",

@@ -15,6 +15,8 @@ from .types import Proposal
 
 MAX_GRID = 50_000_000
 """More grid points than this are a mistake in the dimension, not a plan."""
+PROJECTED_AT_ONCE = 1_000_000
+"""Numbers in points; bounds the memory that takes."""
 
 
 @dataclass(frozen=True)
@@ -148,7 +150,8 @@ class Box:
         """``n`` points uniform on the box."""
         unit = torch.rand(n, *self.shape, generator=generator, dtype=dtype, device=generator.device)
         low = self._edge("low", unit)
-        return low + (self._edge("high", unit) - low) * unit
+        # In their place: of many points there is no second copy.
+        return unit.mul_(self._edge("high", unit) - low).add_(low)
 
     def grid(
         self,
@@ -193,7 +196,12 @@ def draw(
 ) -> Tensor:
     """``n`` points of ``proposal``, projected on ``domain`` where one is given."""
     x = proposal.sample(n, generator, dtype)
-    return x if domain is None else domain.project(x)
+    if domain is None:
+        return x
+    # Mostly they lie inside: then many points are not copied, but looked at a part at a time.
+    parts = x.split(max(1, PROJECTED_AT_ONCE // domain.dim))
+    inside = all(torch.equal(domain.project(part), part) for part in parts)
+    return x if inside else domain.project(x)
 
 
 def check_proposal(

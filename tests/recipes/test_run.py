@@ -29,6 +29,7 @@ from uspebm.negative import CrowdedUSP, RandomFields
 from uspebm.recipes import AtData, Run, Schedule
 from uspebm.recipes.recipe import Noisy
 from uspebm.support.randomness import generator
+from uspebm.training import Share
 from uspebm.training.run_log import whole_rows
 
 PLANE = Box(-2.0, 2.0, (2,))
@@ -215,12 +216,13 @@ def test_particles_start_at_points_and_a_share_of_them_afresh() -> None:
 
 def test_noise_has_the_deviation_it_is_said_to_have_and_stays_in_the_domain() -> None:
     box = Box(-1.0, 1.0, (1, 28, 28))
-    noisy = Noisy(torch.zeros(1, 1, 28, 28), 0.1, box).sample(100, generator(0))
+    noisy = Noisy(Share.of(torch.zeros(1, 1, 28, 28)), 0.1, box).sample(100, generator(0))
     # Of 78,400 draws the deviation is known to 0.1 / √(2 · 78,400) = 0.00025.
     assert noisy.std().item() == pytest.approx(0.1, abs=0.001)
-    wide = Noisy(torch.full((1, 1, 28, 28), 0.9), 1.0, box).sample(10, generator(0))
+    bright = Share.of(torch.full((1, 1, 28, 28), 0.9))
+    wide = Noisy(bright, 1.0, box).sample(10, generator(0))
     assert (wide.min().item(), wide.max().item()) == (-1.0, 1.0)
-    free = Noisy(torch.full((1, 1, 28, 28), 0.9), 1.0, None).sample(10, generator(0))
+    free = Noisy(bright, 1.0, None).sample(10, generator(0))
     assert free.max() > 1.0
 
 

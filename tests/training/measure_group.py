@@ -1,42 +1,64 @@
 """What an update costs: ``python -m tests.training.measure_group CASE``, alone or under torchrun.
 
+``efficiency CASE`` instead: two processes with one thread each beside one process with two, by
+turns, in one run: the time of the one over that of the two. ``model CASE``: what one and two
+processes take, what four should by :mod:`uspebm.bench.scaling`, and what they do.
+
 Prints the median time of an update and the memory of every process. Cases: ``plane`` (the demo's
 PS-USP), ``images`` (the images-energy recipe's shape of work), ``many`` (200,000 particles of 784
-coordinates).
+coordinates), ``colour`` (as many of 3,072).
 """
 
+import json
+import math
+import os
 import resource
 import statistics
+import subprocess
 import sys
+import time
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import torch
+import torch.distributed as dist
 from torch import Tensor
 
 from uspebm import Box, PersistentUSP, Recipe
+from uspebm.bench.scaling import Link, expected_seconds, solved
 from uspebm.energies.rules import ConvRule
 from uspebm.experiments import fig4
 from uspebm.experiments.mixture import MIXTURE
 from uspebm.recipes import Run, Schedule
 from uspebm.recipes.images import energy_recipe
-from uspebm.support.group import together
+from uspebm.support.group import current_group, together
 from uspebm.support.randomness import generator
 from uspebm.types import Proposal
 
 SHAPE = (1, 28, 28)
+UPDATES = {"plane": 30, "images": 10, "many": 3, "colour": 3}
 
 
 def case(name: str) -> tuple[Recipe, Tensor | Proposal]:
     """What is trained, and on what."""
     if name == "plane":
         return fig4.DEMO.ps_usp, MIXTURE
-    images = 2 * torch.rand(2000, *SHAPE, generator=generator(0, "images")) - 1
+    shape = (3, 32, 32) if name == "colour" else SHAPE
+    images = 2 * torch.rand(2000, *shape, generator=generator(0, "images")) - 1
     if name == "images":
         return energy_recipe(images), images
     phase = PersistentUSP(
-        domain=Box(-1.0, 1.0, SHAPE), particles=200_000, spacing=10.0, active=100, nodes=100
+        domain=Box(-1.0, 1.0, shape), particles=200_000, spacing=10.0, active=100, nodes=100
     )
-    return Recipe("many", ConvRule((8, 8, 8), width=16), phase, Schedule(3, 64)), images
+    return Recipe(name, ConvRule((8, 8, 8), width=16), phase, Schedule(3, 64)), images
+
+
+def small(recipe: Recipe, phase: PersistentUSP) -> Recipe:
+    """The same with hardly any particles, for one update."""
+    few = replace(phase, particles=200, active=100, nodes=100)
+    return replace(recipe, phase=few, schedule=replace(recipe.schedule, updates=1))
 
 
 def memory() -> float:
@@ -44,19 +66,121 @@ def memory() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
+def shared() -> float:
+    """What this process has of files, such as libraries, in MB: others have the same pages."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition("RssFile:")[2].split()[0]) / 1024
+
+
+def messages_noted() -> list[int]:
+    """The bytes of every message from now on, as they are sent."""
+    noted: list[int] = []
+    for call in ("all_reduce", "all_gather_into_tensor"):
+        setattr(dist, call, _noting(getattr(dist, call), noted))
+    return noted
+
+
+def message_cost(times: int = 300) -> float:
+    """Processor seconds of this process for a short message."""
+    group, x = current_group(), torch.zeros(1000)
+    began = time.process_time()
+    for _ in range(times):
+        group.add(x)
+    return (time.process_time() - began) / times
+
+
+def _noting(send: Callable[..., Any], noted: list[int]) -> Callable[..., Any]:
+    def noting(x: Tensor, *arguments: Any) -> Any:
+        noted.append(x.numel() * x.element_size())
+        return send(x, *arguments)
+
+    return noting
+
+
 def main(name: str) -> None:
     with together() as group:
-        before = memory()
         recipe, data = case(name)
-        updates = min(recipe.schedule.updates, 40)
+        if isinstance(recipe.phase, PersistentUSP):  # what torch loads when it is first asked to
+            list(Run(small(recipe, recipe.phase), data, None, 0, show=False))
+        before = memory()
+        updates = min(recipe.schedule.updates, UPDATES[name])
         recipe = replace(recipe, schedule=replace(recipe.schedule, updates=updates))
-        seconds = [r.seconds for r in Run(recipe, data, None, 0, show=False)]
+        run = Run(recipe, data, None, 0, show=False)
+        sent = messages_noted()
+        seconds = []
+        for record in run:
+            seconds.append(record.seconds)
+            if record.step == 1:  # torch loads parts of itself when they are first asked for
+                began = time.process_time()
+        processor = (time.process_time() - began) / (updates - 1)
+        per_update = (len(sent) // updates, sum(sent) // updates)
+        a_message = message_cost()
         most = group.gathered(torch.tensor([memory()])).max().item()
         if group.main:
             told = f"{1000 * statistics.median(seconds):.1f} ms an update, "
-            told += f"{most:.0f} MB at most in a process, {before:.0f} of them before anything"
+            told += f"{1000 * processor:.1f} ms of processor, "
+            told += f"{per_update[0]} messages of {per_update[1]} bytes, "
+            told += f"{most:.0f} MB at most in a process, {before:.0f} of them before anything, "
+            told += f"{shared():.0f} of these of libraries that processes share"
             sys.stdout.write(f"{name}, {group.size} processes: {told}\n")
+            middle = statistics.median(seconds)
+            cost = Cost(middle, processor, *per_update, a_message)
+            sys.stdout.write(f"{json.dumps(cost._asdict())}\n")
+
+
+class Cost(NamedTuple):
+    """Of an update of one of several processes."""
+
+    seconds: float
+    processor: float
+    """Seconds of processor time, which other programs on the machine change little."""
+    messages: int
+    sent: int
+    a_message: float
+    """Processor seconds of a short message."""
+
+
+def timed(name: str, processes: int, threads: int) -> Cost:
+    """What a run in processes of its own says."""
+    launched = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
+    command = [sys.executable, *launched, "-m", "tests.training.measure_group", name]
+    environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "PYTHONWARNINGS": "ignore"}
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    return Cost(**json.loads(ended.stdout.splitlines()[-1]))
+
+
+def model(name: str) -> None:
+    """What one and two processes take tells what four should: processor time of each process."""
+    costs = {size: timed(name, size, 1) for size in (1, 2, 4)}
+    two, four = costs[2], costs[4]
+    parts = solved(costs[1].processor, two.processor, two.messages, two.a_message)
+    free = Link(four.a_message, math.inf)
+    expected = expected_seconds(parts, free, 4)
+    for size, cost in costs.items():
+        sys.stdout.write(f"{name}, {size}: {cost}\n")
+    sys.stdout.write(
+        f"{name}: shared {1000 * parts.shared:.1f} ms, alone {1000 * parts.alone:.1f} ms; four "
+        f"should take {1000 * expected:.1f} ms of processor, and take "
+        f"{1000 * four.processor:.1f}\n"
+    )
+
+
+def efficiency(name: str, turns: int = 3) -> None:
+    """One process with two threads against two with one, by turns."""
+    times: dict[int, list[float]] = {1: [], 2: []}
+    for _ in range(turns):
+        for processes in times:
+            times[processes].append(timed(name, processes, 3 - processes).seconds)
+    one, two = (statistics.median(times[k]) for k in times)
+    rounds = ", ".join(f"{a / b:.2f}" for a, b in zip(*times.values(), strict=True))
+    sys.stdout.write(
+        f"{name}: {1000 * one:.1f} ms in one process with two threads, {1000 * two:.1f} in two "
+        f"with one each: {one / two:.2f} (by turns {rounds})\n"
+    )
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    if sys.argv[1] in ("efficiency", "model"):
+        {"efficiency": efficiency, "model": model}[sys.argv[1]](sys.argv[2])
+    else:
+        main(sys.argv[1])

@@ -11,7 +11,7 @@ from torch.utils.data import Dataset, IterableDataset, TensorDataset
 
 from uspebm import MLP, Box, GaussianMixture, RiemannGrid, TrainState, fit, grid_density
 from uspebm.support.randomness import generator
-from uspebm.training.data import Data, as_points
+from uspebm.training.data import Data, Share, as_points
 
 LINE = Box(-1.0, 1.0, (1,))
 LAW = GaussianMixture(((-0.5,), (0.4,)), 0.1)
@@ -85,8 +85,8 @@ def test_arrays_are_shared_and_a_law_stays_one() -> None:
     array = POINTS.numpy().copy()
     shared = as_points(array, 0)
     array[0] = 7.0
-    assert isinstance(shared, Tensor)
-    assert shared[0] == 7.0
+    assert isinstance(shared, Share)
+    assert shared.points[0] == 7.0
     assert as_points(LAW, 0) is LAW
 
 
@@ -98,8 +98,8 @@ def test_what_a_data_set_draws_follows_from_the_seed() -> None:
     noisy = Noisy(list(POINTS))
     before = torch.random.get_rng_state()
     a, b, c = (as_points(noisy, seed) for seed in (0, 0, 1))
-    assert torch.equal(a, b)  # type: ignore[arg-type]
-    assert not torch.equal(a, c)  # type: ignore[arg-type]
+    assert torch.equal(a.points, b.points)  # type: ignore[union-attr]
+    assert not torch.equal(a.points, c.points)  # type: ignore[union-attr]
     assert torch.equal(torch.random.get_rng_state(), before)
 
 
@@ -111,6 +111,7 @@ def test_what_a_data_set_draws_follows_from_the_seed() -> None:
         (np.zeros((9, 1), np.uint8), r"data is uint8 of shape \(9, 1\).*scale it first"),
         (np.array(["a"]), "data is <U1 of shape"),
         (np.zeros(9), r"data is torch.float64 of shape \(9,\)"),
+        (torch.tensor(1.0), r"data is torch.float32 of shape \(\)"),
         (Items([]), "data has no items"),
         (Items([torch.zeros(1), torch.zeros(2)]), r"item 1 of data has shape \(2,\), item 0"),
         (Items([{"x": 1.0}]), "item 0 of data holds a point of type dict.*a transform"),

@@ -29,6 +29,7 @@ from uspebm import (
     grid_density,
 )
 from uspebm.evaluation.grid_density import kl
+from uspebm.neighbours import search
 from uspebm.neighbours.crowd import Crowd
 from uspebm.neighbours.search import Neighbours
 from uspebm.objective import LIKELIHOOD, Leveled, Objective, Tempered, node_term
@@ -111,8 +112,11 @@ MOVED: dict[str, Any] = {
 }
 
 
-def moves(phase: Any, deaf: bool = False) -> tuple[Tensor, Tensor, Any]:
+def moves(
+    phase: Any, deaf: bool = False, short: int = search.SHORT_MESSAGE
+) -> tuple[Tensor, Tensor, Any]:
     """Points after three updates' moves, the sorted weights of the nodes, and what is said."""
+    search.SHORT_MESSAGE = short
     if deaf:
         Neighbours.crowd = deaf_crowd  # type: ignore[method-assign]
     start = points(60, "start")
@@ -141,6 +145,14 @@ def deaf_crowd(self: Neighbours, moving: Tensor, group: Group = ALONE) -> Crowd:
 def test_points_move_as_in_one_process(size: int) -> None:
     expected = for_each(moves, MOVED)
     for found in in_processes(size, for_each, moves, MOVED):
+        torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("size", SIZES[1:])
+def test_they_do_where_messages_are_long(size: int) -> None:
+    """Then distances are sent first, and what is felt only of points that feel something."""
+    expected = moves(MOVED["crowded"])
+    for found in in_processes(size, moves, MOVED["crowded"], False, 0):
         torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
 
 

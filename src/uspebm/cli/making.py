@@ -24,8 +24,14 @@ def how_made(arguments: Namespace) -> dict[str, Any]:
     return {
         "settings": settings,
         "data_sha256": content_checksum(arguments.data),
-        "environment": environment(arguments.device),
+        "environment": environment(place_of(arguments)),
     }
+
+
+def place_of(arguments: Namespace) -> str:
+    """Where to train, and in which precision, as trainings are told."""
+    full = arguments.precision == "full"
+    return str(arguments.device) if full else f"{arguments.device}+{arguments.precision}"
 
 
 class Making(NamedTuple):

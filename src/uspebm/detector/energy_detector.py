@@ -137,8 +137,8 @@ class EnergyDetector(DecisionMixin, OutlierMixin, BaseEstimator):  # type: ignor
 
         ``folder`` keeps the training as it goes: the same call goes on with one that was
         interrupted. ``minutes`` is how long it may take; the recipe's own number of updates is
-        still the most. ``device`` is where images are trained on, such as ``"cuda"``; scores are
-        computed on the CPU.
+        still the most. ``device`` is where images are trained on, such as ``"cuda"``, or
+        ``"cuda+bf16"`` for gradients in bfloat16; scores are computed on the CPU.
         """
         self._check_settings()
         x = self._points(X, reset=True)

@@ -33,6 +33,7 @@ from ..recipes import Recipe, train
 from ..recipes.held_out import LOG_Z_DRAWS, Curve
 from ..recipes.named import RecipeName
 from ..support.randomness import generator
+from ..training.precision import placed
 from .choice import budgeted, units_and_recipe
 from .scorer import Scorer, calibration_scores
 from .worth import Worth, held_back, scored
@@ -106,6 +107,8 @@ def learn(plan: Plan, inside: Tensor) -> LearnedEnergy:
     units, recipe = units_and_recipe(plan.recipe, inside, plan.max_updates)
     z = units(inside)
     if recipe.phase is None:
+        if placed(plan.device)[1] != "full":
+            raise ValueError(f"device={plan.device!r}: recipe {recipe.name} trains nothing")
         return LearnedEnergy(recipe.energy.build(z, plan.seed), units, recipe, [], None)
     z, held = held_back(recipe, z.float())
     recipe = budgeted(recipe, z, plan.minutes, plan.folder, plan.seed, plan.device)

@@ -64,10 +64,10 @@ class KernelReference(nn.Module):
         self, n: int, generator: torch.Generator, dtype: torch.dtype = torch.float32
     ) -> Tensor:
         """``n`` independent points."""
-        chosen = torch.randint(len(self.centres), (n,), generator=generator)
-        shape = (n, *self.centres.shape[1:])
+        shape, where = (n, *self.centres.shape[1:]), generator.device
+        chosen = torch.randint(len(self.centres), (n,), generator=generator, device=where)
         # In their place: points of very many columns are held twice and no more.
-        x = torch.randn(shape, generator=generator, dtype=self.centres.dtype)
+        x = torch.randn(shape, generator=generator, dtype=self.centres.dtype, device=where)
         return x.mul_(self.bandwidth).add_(self.centres[chosen]).to(dtype)
 
 

@@ -15,6 +15,7 @@ from ..energies.rules import GivenEnergy
 from ..negative import FixedNodes, Replay
 from ..recipes import Recipe, Run, Schedule
 from ..recipes.recipe import Noisy
+from ..training import Share
 from ..types import Proposal
 
 UPDATES = 200
@@ -55,7 +56,7 @@ def _onward(energy: nn.Module, recipe: Recipe) -> Recipe:
 def _data(recipe: Recipe, images: Tensor) -> Proposal:
     """With the recipe's noise, in its own domain: points that stay in their place know of none."""
     assert isinstance(recipe.phase, Replay)
-    return Noisy(images, recipe.noise, recipe.phase.domain)
+    return Noisy(Share.of(images), recipe.noise, recipe.phase.domain)
 
 
 def _finished(run: Run) -> nn.Module:

@@ -103,6 +103,10 @@ class CrowdedUSP:
         """A state that starts at copies of ``points``, such as training images."""
         return self._begin(self.phase.start_at(points))
 
+    def start_own(self, points: Tensor) -> CrowdedState:
+        """A state of these very points, which are this process's share of all."""
+        return self._begin(self.phase.start_own(points))
+
     def _begin(self, particles: Particles) -> CrowdedState:
         return CrowdedState(particles.points, particles.points.new_tensor(self.phase.spacing))
 

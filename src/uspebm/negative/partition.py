@@ -104,11 +104,15 @@ class Partition(ABC):
                 f"points of shape {tuple(points.shape)} do not fit particles={self.particles} "
                 f"in a domain of shape {self.domain.shape}"
             )
+        own = current_group().rows(points)
+        return self.start_own(own.clone(memory_format=torch.contiguous_format))
+
+    def start_own(self, points: Tensor) -> Particles:
+        """A state of these very points, which are this process's share of all."""
         if not self.domain.contains(points).all():
             outside = int((~self.domain.contains(points)).sum())
             raise ValueError(f"{outside} of {len(points)} points lie outside domain={self.domain}")
-        own = current_group().rows(points)
-        return Particles(own.clone(memory_format=torch.contiguous_format))
+        return Particles(points.contiguous())
 
     @property
     def longest_repulsion(self) -> float:

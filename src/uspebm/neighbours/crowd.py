@@ -27,6 +27,8 @@ from torch.nn.functional import embedding_bag
 
 CHUNK = 1_000_000
 """Pairs, or numbers, held at a time in temporary arrays; bounds the memory of a search."""
+SQUARED = 1_000_000
+"""Numbers whose squares are held at a time."""
 FEW_DIMENSIONS = 16
 """Up to here differences are as cheap as products, and need no second look."""
 
@@ -54,8 +56,17 @@ class PointSet:
 
     def __init__(self, x: Tensor, square: Tensor | None = None) -> None:
         self.x = x
-        self.square = x.square().sum(1) if square is None else square
+        self.square = _squared_norms(x) if square is None else square
         self.largest = self.square.max().item() if len(x) else 0.0
+
+
+def _squared_norms(x: Tensor) -> Tensor:
+    """Of many points a part at a time: squares of all would be a second copy."""
+    found = x.new_empty(len(x))
+    size = max(1, SQUARED // max(1, x.shape[1]))
+    for part, norms in zip(x.split(size), found.split(size), strict=True):
+        torch.sum(part.square(), 1, out=norms)
+    return found
 
 
 def feel(

@@ -4,8 +4,9 @@ Its result is that of comparing every pair, at a fraction of the cost: moving po
 with each other directly, and with fixed ones through lists (:mod:`.lists`) where these are short.
 
 Processes that hold fixed points in shares compare all moving points with their own, and add up
-what each point feels: m (d + 1) numbers for m moving points of d coordinates, however many fixed
-points and processes there are. No fixed point is ever sent.
+what each point feels: of m moving points the distances, and the d coordinates of what those feel
+that violate the spacing, however many fixed points and processes there are. Where that is little it
+is one message instead of two. No fixed point is ever sent.
 """
 
 import torch
@@ -18,6 +19,8 @@ from .sketch import Sketch, fixed_sample
 
 LONGEST = 10_000_000
 """Pairs beyond which nothing is listed, and every pair is compared in every round."""
+SHORT_MESSAGE = 16_384
+"""Numbers that processes rather send each other whole than wait for a second message."""
 LOOSE = 0.1
 """Share of pairs that sketches may let pass; above it they tell too little, and whole points do."""
 
@@ -72,10 +75,21 @@ class Neighbours:
             else:
                 self._lists.look(moving.clone(), felt)
         self._compare_all(felt, here, here, 2.0, group.span(len(moving)))
-        if group.size == 1:
-            return felt
+        return felt if group.size == 1 else self._felt_by_all(felt, group)
+
+    def _felt_by_all(self, felt: Crowd, group: Group) -> Crowd:
+        """What the points of all processes make each moving one feel."""
+        count, width = felt.gradient.shape
+        if felt.gradient.numel() <= SHORT_MESSAGE:
+            own = torch.cat([felt.gradient, felt.nearest.unsqueeze(1)], 1)
+            each = group.gathered(own, [count] * group.size).view(group.size, count, width + 1)
+            nearest = each[:, :, width].amin(0)
+            return Crowd(each[:, :, :width].sum(0), nearest, nearest == 0)
         nearest = group.least(felt.nearest)
-        return Crowd(group.add(felt.gradient), nearest, nearest == 0)
+        (rows,) = (nearest < self._spacing).nonzero(as_tuple=True)
+        if len(rows):  # all others feel nothing in any process
+            felt.gradient[rows] = group.add(felt.gradient[rows])
+        return Crowd(felt.gradient, nearest, nearest == 0)
 
     def _compare_all(
         self, felt: Crowd, here: PointSet, other: PointSet, weight: float, span: tuple[int, int]

@@ -22,7 +22,7 @@ MANY_DIMENSIONS = 1000
 """Up to here the covariance of coordinates is small enough to be taken apart."""
 FEW = 500
 """Points that are combined beyond that."""
-SKETCHED = 4096
+SKETCHED = 512
 """Points sketched at a time; bounds the memory that takes."""
 
 

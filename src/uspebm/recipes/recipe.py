@@ -18,8 +18,10 @@ from ..energies.rules import EnergyRule
 from ..negative import CrowdedUSP, PersistentUSP
 from ..objective import LIKELIHOOD, Objective
 from ..support.checks import at_hand, at_least, one_of, positive
+from ..support.group import current_group
 from ..support.randomness import generator
-from ..training import TrainState
+from ..training import Share, TrainState
+from ..training.precision import Precision, placed
 from ..types import Domain, NegativePhase
 from .held_out import HeldOut
 
@@ -95,7 +97,7 @@ class AtData:
             raise ValueError(f"afresh={self.afresh} must be a share, between 0 and 1")
 
     def state(
-        self, phase: PersistentUSP | CrowdedUSP, points: Tensor, seed: int
+        self, phase: PersistentUSP | CrowdedUSP, points: Tensor, seed: int, device: str = "cpu"
     ) -> tuple[Any, ...]:
         """Of the phase, to start from; the same point twice only where there are too few."""
         if self.afresh and not isinstance(phase, CrowdedUSP):
@@ -103,12 +105,16 @@ class AtData:
         draws = generator(seed, "particles")
         rounds = -(-phase.particles // len(points))
         order = torch.cat([torch.randperm(len(points), generator=draws) for _ in range(rounds)])
-        chosen = points[order[: phase.particles]]
+        afresh = round(self.afresh * phase.particles)
+        at_data = order[afresh : phase.particles]
+        # Of several processes each has its own rows of these, and no others.
+        first, last = current_group().span(phase.particles)
+        start = points[at_data[first:last]]
         if isinstance(phase, CrowdedUSP):
-            count = round(self.afresh * phase.particles)
-            fresh = phase.draw_fresh(count, draws, chosen.dtype)
-            return phase.start_at(torch.cat([chosen[count:], fresh]))
-        return phase.start_at(chosen)
+            fresh = phase.draw_fresh(afresh, draws, points.dtype)
+            own = slice(max(0, first - len(at_data)), max(0, last - len(at_data)))
+            start = torch.cat([start, fresh[own]])
+        return phase.start_own(start.to(device))
 
 
 @dataclass(frozen=True)
@@ -176,16 +182,19 @@ class Noisy:
     pixels blacker than black, where no chain can go.
     """
 
-    points: Tensor
+    points: Share
     std: float
     domain: Domain | Box | None
 
     def sample(
         self, n: int, generator: torch.Generator, dtype: torch.dtype = torch.float32
     ) -> Tensor:
-        """``n`` of them."""
-        chosen = self.points[torch.randint(len(self.points), (n,), generator=generator)]
-        noisy = chosen + self.std * torch.randn(chosen.shape, generator=generator, dtype=dtype)
+        """``n`` of them, the same in all processes."""
+        device = generator.device
+        numbers = torch.randint(self.points.count, (n,), generator=generator, device=device)
+        chosen = self.points.all_of(numbers).to(device)
+        noise = torch.randn(chosen.shape, generator=generator, dtype=dtype, device=device)
+        noisy = chosen + self.std * noise
         return noisy if self.domain is None else self.domain.project(noisy)
 
 
@@ -206,8 +215,9 @@ def begin(
     )
 
 
-def allowed_device(device: str, recipe: Recipe) -> str:
-    """``device``, if the recipe can be trained there and torch has it here."""
+def allowed_place(device: str, recipe: Recipe) -> tuple[str, Precision]:
+    """Device and precision, if the recipe can be trained there and torch has it here."""
     if device != "cpu" and recipe.schedule.held_out is not None:
         raise ValueError(f"device={device!r}: recipe {recipe.name} needs the cpu; leave it out")
-    return at_hand(device)
+    name, precision = placed(device)
+    return at_hand(name), precision

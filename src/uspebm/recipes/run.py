@@ -24,22 +24,14 @@ from ..support.group import current_group
 from ..support.locks import only_writer
 from ..support.progress import console, shown
 from ..support.randomness import generator
-from ..training import (
-    DivergedError,
-    Record,
-    fit,
-    load_snapshot,
-    resume,
-    save,
-    save_snapshot,
-)
+from ..training import DivergedError, Record, Share, fit, load_snapshot, resume, save, save_snapshot
 from ..training.checkpoint import checkpoints, refuse_older, saved_along
 from ..training.run_log import log_rows, logged, rewind, whole_rows, write_rows
 from ..types import Proposal
 from .frames import Frames
 from .held_out import Curve, Judge, Look
 from .plain import as_plain, fingerprint
-from .recipe import Noisy, Recipe, allowed_device, begin
+from .recipe import Noisy, Recipe, allowed_place, begin
 from .record import note, note_end
 from .rollback import Rollback
 from .signature import sign
@@ -61,6 +53,9 @@ def train(
     device: str = "cpu",
 ) -> "Run":
     """Train on ``data``, ``(N, *event)`` or a law, and ``device``; a ``folder`` keeps the run.
+
+    ``device`` is torch's name of it; ``"cuda+bf16"`` takes gradients in bfloat16. Of ``data``,
+    several processes keep a share each; the rest is freed once nobody else holds it.
 
     Raises :class:`~uspebm.DivergedError` where energies run away, after the last good state was
     saved. Where held-out points judge, the best weights so far are kept instead, with a warning.
@@ -91,7 +86,7 @@ class Run:
         show: bool = True,
         device: str = "cpu",
     ) -> None:
-        """``data``: points ``(N, *event)``, or a law to draw from; ``device``: torch's name."""
+        """``data``: points ``(N, *event)``, or a law to draw from; ``device``: see ``train``."""
         main = current_group().main
         self.recipe, self.seed, self._show = recipe, seed, show and main
         self.folder, self._kept = folder if main else None, folder
@@ -101,12 +96,14 @@ class Run:
         held_out, held = recipe.schedule.held_out, points[:0]
         if held_out is not None:
             points, held = held_out.split(points, seed)
-        self._whole = recipe.energy.build(points, seed).to(allowed_device(device, recipe))
+        place, precision = allowed_place(device, recipe)
+        self._whole = recipe.energy.build(points, seed).to(place)
         module, self.phase = recipe.given(self._whole, points)
-        check_energy(module, points[:LIKE].to(device))
-        self._data: Tensor | Proposal = law or points
+        check_energy(module, points[:LIKE].to(place))
+        share = Share.of(points)  # of several processes each keeps its own
+        self._data: Share | Proposal = law or share
         if recipe.noise:
-            self._data = Noisy(points, recipe.noise, self.phase.domain)
+            self._data = Noisy(share, recipe.noise, self.phase.domain)
         self._batch_size = min(recipe.schedule.batch_size, len(points))
         few = held_out is not None and len(points) < held_out.fewest
         self._updates = 0 if few else recipe.schedule.updates
@@ -116,9 +113,10 @@ class Run:
             self.judge = Judge(held_out, self._whole.reference, held, seed)
             self._best = copy.deepcopy(self._whole.network.state_dict())
         self.state = begin(recipe.schedule, module, self.phase, seed)
+        self.state.precision = precision
         if recipe.start is not None:
-            start = recipe.start.state(self.phase, points, seed)  # type: ignore[arg-type]
-            self.state.negative = type(start)(*(part.to(device) for part in start))
+            phase: Any = self.phase
+            self.state.negative = recipe.start.state(phase, points, seed, place)
         if folder is not None:
             self._noted = (folder, device, None if law is None else as_plain(law))
             self._claim(folder, data)

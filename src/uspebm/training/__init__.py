@@ -4,6 +4,7 @@ May know: phases, objectives and all below them. Knows no recipe and no experime
 """
 
 from .checkpoint import CheckpointError, checkpointed, resume, save
+from .data import Share
 from .loop import fit
 from .snapshot import load_snapshot, save_snapshot
 from .state import DivergedError, Record, TrainState
@@ -12,6 +13,7 @@ __all__ = [
     "CheckpointError",
     "DivergedError",
     "Record",
+    "Share",
     "TrainState",
     "checkpointed",
     "fit",

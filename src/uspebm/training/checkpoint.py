@@ -51,19 +51,17 @@ def save(state: TrainState, folder: Path | str) -> Path:
     negative = _whole(_fields(state.negative))
     if not current_group().main:
         return path
-    learned = state.learned()
     content = {
-        **learned,
+        **state.learned(),
         "format": CHECKPOINT_FORMAT,
         "seed": state.seed,
         "engine": state.engine,
+        "precision": state.precision,
         "kinds": _kinds(state),
-        "optimizer": _plain(learned["optimizer"]),
-        "scheduler": _plain(learned["scheduler"]),
         "negative": negative,
     }
     written = io.BytesIO()
-    torch.save(content, written)
+    torch.save(_plain(content), written)
     with whole_file(path) as file:
         file.writelines(sealed(written.getbuffer()))
     # Only now: until the new one is whole on disk, the old ones are what there is.
@@ -83,12 +81,16 @@ def _kinds(state: TrainState) -> list[str]:
 
 
 def _plain(value: Any) -> Any:
-    """``value`` without numpy's numbers, which the weights-only reader would refuse."""
+    """``value`` without numpy's numbers, which the weights-only reader would refuse; on the CPU."""
+    if isinstance(value, Tensor):
+        return value.cpu()
     if isinstance(value, dict):
-        return {k: _plain(v) for k, v in value.items()}
+        plain = copy.copy(value)  # a module's knows more than its entries
+        plain.update((k, _plain(v)) for k, v in value.items())
+        return plain
     if isinstance(value, list | tuple):
         return type(value)(_plain(v) for v in value)
-    if hasattr(value, "item") and not isinstance(value, Tensor):
+    if hasattr(value, "item"):
         return value.item()
     return value
 
@@ -180,9 +182,11 @@ def _compare(state: TrainState, content: dict[str, Any], path: Path) -> None:
                 f"{path} was made with {one_line(saved)}, the state given has {mine}"
             )
     same_shapes(_fields(state.negative), _own(content["negative"]), f"{path}: negative phase")
-    if state.seed != content["seed"]:
-        seed = one_line(repr(content["seed"]))
-        raise CheckpointError(f"{path} was made with seed={seed}, not {state.seed}")
+    # Older ones say nothing of precision: there was one.
+    for name, saved in (("seed", content["seed"]), ("precision", content.get("precision", "full"))):
+        if (mine := getattr(state, name)) != saved:
+            said = one_line(repr(saved))
+            raise CheckpointError(f"{path} was made with {name}={said}, not {mine!r}")
 
 
 def _fields(negative: tuple[Any, ...]) -> dict[str, Tensor]:

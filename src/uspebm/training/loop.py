@@ -3,10 +3,11 @@
 ``fit`` yields a record per update and the caller decides what to do with it: progress bars, logs,
 checkpoints and early stopping are ordinary code around ``for record in fit(...)``.
 
-Processes that train together (:mod:`uspebm.support.group`) have a share of every batch and of the
-nodes. The energies of all of them are put together, so that the loss is that of one process: the
-weights of the nodes sum to one over all processes, and an objective sees the whole batch. Each has
-the gradient through its own rows, and the sum of these is the gradient.
+Processes that train together (:mod:`uspebm.support.group`) have a share of the data and of the
+nodes; of a batch, the rows that are in its share, which may be none. The energies of all of them
+are put together, so that the loss is that of one process: the weights of the nodes sum to one over
+all processes, and an objective sees the whole batch. Each has the gradient through its own rows,
+and the sum of these is the gradient.
 """
 
 import copy
@@ -25,9 +26,10 @@ from ..support.checks import at_least, positive
 from ..support.group import current_group
 from ..support.randomness import generator, global_seed
 from ..types import Energy, NegativePhase, Nodes, NonFiniteError, Proposal, Workspace
-from .data import Data, as_points, check_points
+from .data import Data, Share, as_points, check_points
 from .engine import available, choose_engine, energy_on, workspace_on
 from .health import Health
+from .precision import check_precision, computing_in, in_precision
 from .state import DivergedError, Record, TrainState
 
 RUNAWAY = 1e5
@@ -52,7 +54,8 @@ def fit(
         phase: Produces the nodes.
         data: All training points ``(N, *event)``, a tensor, an array, or a map-style ``Dataset``
             of points or (point, label), which is read once into memory. They are shown in epochs
-            whose order follows from the seed, whole batches only. Or a law to draw from, such as a
+            whose order follows from the seed, whole batches only. Several processes keep their
+            rows of them; a ``Share`` has no more to begin with. Or a law to draw from, such as a
             mixture.
         batch_size: Data points per update.
         steps: Updates in all, those made before a resumption included.
@@ -71,9 +74,12 @@ def fit(
     group.agree(state.step, "the update they are at")
     if state.clip_norm is not None:
         positive(clip_norm=state.clip_norm)
-    points = as_points(data, state.seed)
-    check_points(points, phase.domain, batch_size, next(state.module.parameters()))
-    if state.engine is None:
+    points, weight = as_points(data, state.seed), next(state.module.parameters())
+    check_points(points, phase.domain, batch_size, weight)
+    check_precision(state.precision, state.module, state.engine)
+    if state.precision != "full":
+        state.engine = "torch"
+    elif state.engine is None:
         state.engine = choose_engine(state.module, phase, steps)
     else:
         state.engine = available(state.engine, state.module, phase)
@@ -85,7 +91,8 @@ def fit(
         # An optimiser step can ruin the weights in a way that only the next update reveals.
         before = copy.deepcopy(state.learned())
         try:
-            record = _update(state, phase, source, objective, workspace)
+            with computing_in(state.precision, weight.device):
+                record = _update(state, phase, source, objective, workspace)
         except DivergedError:
             state.restore(good or before)
             state.whole = True
@@ -111,9 +118,9 @@ def _update(
     # Modules that draw, such as dropout, do so from the global generator.
     module_draws = group.own(generator(state.seed, "module", state.step))
     with global_seed(module_draws.initial_seed()):
-        energy = energy_on(engine, module)
+        energy = in_precision(state.precision, energy_on(engine, module))
         nodes, info = _step(state, phase, energy, workspace)
-        data_energy = group.joined(energy(source.batch(state, weight)))
+        data_energy = group.joined(source.energies(energy, state, weight))
         data_term = objective.data_term(data_energy)
         log_weight = group.joined(nodes.log_weight)
         node_energy = node_term(group.joined(energy(nodes.x)), log_weight)
@@ -181,20 +188,25 @@ def _problem(loss: float, norm: float, gap: float) -> str | None:
 class Batches:
     """Where the data of every update come from, ``size`` at a time in all processes together."""
 
-    data: Tensor | Proposal
+    data: Share | Proposal
     size: int
+
+    def energies(self, energy: Energy, state: TrainState, like: Tensor) -> Tensor:
+        """Of this process's part of the batch, ``(n,)``, with a graph even where n is 0."""
+        x = self.batch(state, like)
+        if len(x) or not isinstance(self.data, Share):
+            return energy(x)
+        # Not every module takes no points at all: one that is then left out has no gradient.
+        return energy(self.data.points[:1].to(like))[:0]
 
     def batch(self, state: TrainState, like: Tensor) -> Tensor:
         """The data of this update: a function of (seed, step), so that resuming is exact.
 
         Of these, however many processes there are, the ones that are this process's.
         """
-        group = current_group()
-        if not isinstance(self.data, Tensor):
+        if not isinstance(self.data, Share):
             draws = generator(state.seed, "data", state.step, device=like.device)
-            return group.rows(self.data.sample(self.size, draws, like.dtype))
-        per_epoch = len(self.data) // self.size
-        epoch, position = divmod(state.step, per_epoch)
-        order = torch.randperm(len(self.data), generator=generator(state.seed, "epoch", epoch))
-        chosen = group.rows(order[position * self.size : (position + 1) * self.size])
-        return self.data[chosen.to(self.data.device)].to(like)
+            return current_group().rows(self.data.sample(self.size, draws, like.dtype))
+        epoch, position = divmod(state.step, self.data.count // self.size)
+        order = torch.randperm(self.data.count, generator=generator(state.seed, "epoch", epoch))
+        return self.data.own(order[position * self.size : (position + 1) * self.size]).to(like)

@@ -27,7 +27,7 @@ def save_snapshot(module: nn.Module, path: Path | str, **about: str) -> None:
     >>> bool((one.weight == other.weight).all())
     True
     """
-    weights = {name: value.contiguous() for name, value in module.state_dict().items()}
+    weights = {name: value.cpu().contiguous() for name, value in module.state_dict().items()}
     said = json.dumps({**about, "checksum": _checksum(weights, about)}, sort_keys=True)
     with whole_file(Path(path)) as file:
         file.write(safetensors.torch.save(weights, metadata={ABOUT_SNAPSHOT: said}))

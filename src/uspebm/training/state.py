@@ -11,6 +11,7 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from ..support.randomness import generator
 from ..types import NegativePhase, NonFiniteError
 from .engine import Engine
+from .precision import Precision
 
 
 @dataclass
@@ -44,6 +45,8 @@ class TrainState:
     engine: Engine | None = field(default=None, init=False)
     """Whether torch or compiled code moves the particles; ``fit`` chooses where it is left open:
     compiled code where there is some and the run is long enough to be worth it."""
+    precision: Precision = field(default="full", init=False)
+    """In how many digits gradients of the energy are computed (:mod:`.precision`)."""
     clip_norm: float | None = field(default=None, init=False)
     """Bound on the norm of the parameters' gradient."""
     whole: bool = field(default=True, init=False)
