@@ -27,7 +27,7 @@ from ..support.group import current_group
 from ..support.randomness import generator, global_seed
 from ..types import Energy, NegativePhase, Nodes, NonFiniteError, Proposal, Workspace
 from .data import Data, Share, as_points, check_points
-from .engine import available, choose_engine, energy_on, workspace_on
+from .engine import Engine, available, choose_engine, energy_on, workspace_on
 from .health import Health
 from .precision import check_precision, computing_in, in_precision
 from .state import DivergedError, Record, TrainState
@@ -76,13 +76,7 @@ def fit(
         positive(clip_norm=state.clip_norm)
     points, weight = as_points(data, state.seed), next(state.module.parameters())
     check_points(points, phase.domain, batch_size, weight)
-    check_precision(state.precision, state.module, state.engine)
-    if state.precision != "full":
-        state.engine = "torch"
-    elif state.engine is None:
-        state.engine = choose_engine(state.module, phase, steps)
-    else:
-        state.engine = available(state.engine, state.module, phase)
+    state.engine = _engine(state, phase, steps)
     source = Batches(points, batch_size)
     workspace = workspace_on(state.engine)
     health = Health()
@@ -101,6 +95,16 @@ def fit(
         for trouble in health.look(record):
             warnings.warn(trouble, stacklevel=2)
         yield record
+
+
+def _engine(state: TrainState, phase: NegativePhase[Any], steps: int) -> Engine:
+    """The one that the run has, or the faster one where that is open; in half the digits torch."""
+    check_precision(state.precision, state.module, state.engine)
+    if state.precision != "full":
+        return "torch"
+    if state.engine is None:
+        return choose_engine(state.module, phase, steps)
+    return available(state.engine, state.module, phase)
 
 
 def _update(
