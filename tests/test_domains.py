@@ -119,3 +119,20 @@ def test_a_tail_outside_the_domain_is_projected() -> None:
     x = draw(q0, 2000, generator(0), torch.float32, SQUARE)
     assert SQUARE.contains(x).all()
     assert SQUARE.share_outside(q0.sample(2000, generator(0))) > 0
+
+
+class Owned:
+    """A proposal that hands out what it keeps."""
+
+    def __init__(self) -> None:
+        self.points = torch.zeros(4, 2)
+
+    def sample(self, n: int, generator: torch.Generator, dtype: torch.dtype) -> torch.Tensor:
+        return self.points[:n]
+
+
+def test_what_is_drawn_is_nobody_elses() -> None:
+    """Points are moved where they are: a proposal's own must not be."""
+    owned, box = Owned(), Box(-1.0, 1.0, (2,))
+    draw(owned, 4, torch.Generator(), torch.float32, box).add_(0.5)
+    assert not owned.points.any()

@@ -198,6 +198,8 @@ def draw(
     x = proposal.sample(n, generator, dtype)
     if domain is None:
         return x
+    if not isinstance(proposal, Box):  # what it gives may be its own, and will be moved
+        return domain.project(x)
     # Mostly they lie inside: then many points are not copied, but looked at a part at a time.
     parts = x.split(max(1, PROJECTED_AT_ONCE // domain.dim))
     inside = all(torch.equal(domain.project(part), part) for part in parts)

@@ -126,7 +126,9 @@ def test_kinds_of_rows_that_a_split_may_have_taken_are_told_of() -> None:
     kinds = rows(12, 3)
     x = kinds[DRAWS.choice(12, 300)]
     split = EnergyDetector(calibration=0.3, random_state=0).fit(x)
-    with pytest.warns(UserWarning, match="rows repeat, and a share .* calibration 'folds'"):
+    with pytest.warns(
+        UserWarning, match="rows repeat, and the model is not .* calibration 'folds'"
+    ):
         DriftMonitor(split)
     once = np.concatenate([rows(200, 3), np.zeros((50, 3))])  # one kind, whichever side it is on
     for seed in range(4):

@@ -38,7 +38,7 @@ def test_everything_runs_and_reports_its_claims(
     for row in ("srlmc", "replay"):
         for seed in range(2):
             for weights in ("averaged", "raw"):
-                assert list(courses[row][seed][weights]) == ["2", "4", "5"]
+                assert list(courses[row][seed][weights]) == ["1", "2", "3", "4", "5"]
     assert courses["srlmc"][0]["raw"] != courses["srlmc"][0]["averaged"]
     assert (tmp_path / "smoke" / "fig1" / "fig1-updates.png").stat().st_size > 5_000
     assert "holds" in capsys.readouterr().out

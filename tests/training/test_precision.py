@@ -148,12 +148,13 @@ def native() -> TrainState:
     ("work", "message"),
     [
         (lambda: losses(started("bf16", MLP(2).double())), "for weights of float32, not torch.f"),
+        (lambda: losses(started("bfloat16")), "precision='bfloat16' must be one of 'full', 'bf16'"),
         (lambda: losses(native()), "engine='native' has all digits: leave one of them out"),
         (lambda: Run(RECIPE, POINTS, None, 0, False, "cpu+fp8"), "'cpu.fp8': what may follow"),
-        (lambda: Run(density_recipe(), POINTS, None, 0, False, "cpu+bf16"), "needs the cpu"),
+        (lambda: Run(density_recipe(), POINTS, None, 0, False, "cpu+bf16"), "needs all digits"),
         (lambda: EnergyDetector().fit(POINTS.numpy(), device="cpu+bf16"), "tables trains nothing"),
     ],
-    ids=["doubles", "compiled", "unknown", "held out", "untrained"],
+    ids=["doubles", "misspelt", "compiled", "unknown", "held out", "untrained"],
 )
 def test_where_it_is_not_to_be_had_it_is_refused(work: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):

@@ -3,6 +3,7 @@
 Imports what is heavy: for functions that run, not for flags.
 """
 
+import itertools
 from abc import ABC, abstractmethod
 from argparse import Namespace
 from collections.abc import Callable, Iterator
@@ -78,9 +79,12 @@ class ByWeight(Decisions):
 
 
 class Discoveries(Decisions):
-    """Over all rows together, after all are known; ``again`` gives the rows a second time."""
+    """Over all rows together, after all are known; ``again`` gives the rows a second time.
 
-    def __init__(self, detector: EnergyDetector, rate: float, again: RowsAgain) -> None:
+    Without it there are none to give reasons for, and nothing is read twice.
+    """
+
+    def __init__(self, detector: EnergyDetector, rate: float, again: RowsAgain | None) -> None:
         super().__init__(detector, f"are discoveries at a rate of {rate:g}")
         self._rate, self._again, self._inliers = rate, again, 1.0
 
@@ -90,8 +94,9 @@ class Discoveries(Decisions):
         chunks = [(scores, self._p(scores, weights)) for _, scores in scored]
         scores, p = (np.concatenate(parts) for parts in zip(*chunks, strict=True))
         found, begin = self._outliers(scores, p), 0
-        for rows, (scores, part) in zip(self._again(), chunks, strict=True):
-            yield rows, scores, part, found[begin : begin + len(scores)]
+        rows = itertools.repeat(np.empty(0)) if self._again is None else self._again()
+        for (scores, part), read in zip(chunks, rows, strict=False):
+            yield read, scores, part, found[begin : begin + len(scores)]
             begin += len(scores)
 
     def _outliers(self, scores: Reals, p: Reals) -> NDArray[np.bool_]:
@@ -126,7 +131,7 @@ def decisions(arguments: Namespace, detector: EnergyDetector, again: RowsAgain) 
     if arguments.confidence is not None and (weighted or discovery is not None):
         raise ValueError("--confidence is of a rate of false alarms, without weights")
     if discovery is not None:
-        return Discoveries(detector, discovery, again)
+        return Discoveries(detector, discovery, None if arguments.why is None else again)
     known = detector.calibration_scores_
     rate = detector.usual_rate if alarm is None else alarm
     if weighted:

@@ -107,7 +107,8 @@ class DecisionMixin(InputMixin):
         p, known = self.p_values(X, weights), len(self.calibration_scores_)
         share = conformal.null_share(p, known)
         found = conformal.benjamini_hochberg(p, false_discovery_rate, share)
-        needed = conformal.fewest_discoveries(known, len(p), false_discovery_rate)
+        least = conformal.null_share(np.zeros(len(p)), known)  # if all were outliers
+        needed = conformal.fewest_discoveries(known, len(p), false_discovery_rate, least)
         if needed > len(p) and weights is None and not found.any():
             warnings.warn(
                 f"false_discovery_rate={false_discovery_rate} finds nothing with {known} "

@@ -86,9 +86,10 @@ class Streams:
             return
         if not detector.folded_ and max(_repeated(rows), _repeated(self.references[0])) > REPEATED:
             warnings.warn(
-                "rows repeat, and a share of the data was kept for calibration, equal rows "
-                "together: there may be alarms without any drift; fit with calibration 'folds'",
-                stacklevel=3,
+                "rows repeat, and the model is not calibrated by folds: if a share of its data was "
+                "kept for calibration, equal rows together, there may be alarms without any drift; "
+                "fit with calibration 'folds'",
+                stacklevel=4,
             )
         self._watch_table(rows)
 
@@ -169,7 +170,7 @@ class DriftMonitor:
 
     def update(self, X: ArrayLike) -> "DriftMonitor":
         """See more rows, in the order in which they came; none change nothing."""
-        if not len(X):  # type: ignore[arg-type]
+        if np.shape(X)[:1] == (0,):
             return self
         values = self._streams(X)
         p = np.stack([rank(v) for rank, v in zip(self._ranks, values.T, strict=True)], axis=1)

@@ -107,8 +107,10 @@ def learn(plan: Plan, inside: Tensor) -> LearnedEnergy:
     units, recipe = units_and_recipe(plan.recipe, inside, plan.max_updates)
     z = units(inside)
     if recipe.phase is None:
-        if placed(plan.device)[1] != "full":
-            raise ValueError(f"device={plan.device!r}: recipe {recipe.name} trains nothing")
+        if (precision := placed(plan.device)[1]) != "full":
+            raise ValueError(
+                f"precision={precision!r}: recipe {recipe.name} trains nothing; leave it out"
+            )
         return LearnedEnergy(recipe.energy.build(z, plan.seed), units, recipe, [], None)
     z, held = held_back(recipe, z.float())
     recipe = budgeted(recipe, z, plan.minutes, plan.folder, plan.seed, plan.device)

@@ -41,6 +41,7 @@ OBJECTIVES: Mapping[str, Objective] = {
 }
 WHOLE_RECIPE = "ε adapts, fresh fields, leveled"
 """The recipe with all its parts."""
+DIVERGED = "diverged"
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ def run(out: Path, config: AblationSettings, seeds: int) -> list[Claim]:
     }
     whole = made[WHOLE_RECIPE]
     for scorer, make in controls(whole, known.train).items():
-        found[scorer] = [{"": judged_by(make(), known, unknown)}]
+        found[f"control: {scorer}"] = [{"": judged_by(make(), known, unknown)}]
     with whole_file(out / "ablation.md") as file:
         file.write(_markdown(found).encode())
     claims = list(_claims(found))
@@ -125,7 +126,7 @@ def _mean_of(ones: list[dict[str, Findings] | None], get: Callable[[Findings], f
     """A cell per score: the mean over the seeds that did not diverge."""
     trained = [one for one in ones if one is not None]
     if not trained:
-        return ["diverged"]
+        return [DIVERGED]
     return [f"{sum(get(one[s]) for one in trained) / len(trained):.1f}" for s in trained[0]]
 
 
@@ -139,7 +140,8 @@ def _markdown(found: BySeed) -> str:
     for name, ones in found.items():
         kinds = _mean_of(ones, lambda f: f.mean_fpr95()[0])
         changed = _mean_of(ones, lambda f: f.mean_fpr95()[1])
-        cells = [f"{a} / {b}" for a, b in zip(kinds, changed, strict=True)]
+        pairs = zip(kinds, changed, strict=True)
+        cells = [a if a == DIVERGED else f"{a} / {b}" for a, b in pairs]
         cells += ["–"] * (2 - len(cells))  # a control is one score
         lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"

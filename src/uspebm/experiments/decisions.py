@@ -6,7 +6,8 @@ its mean over fits is at most what is stated, but for two standard errors. Folds
 rows that repeat are kept together: there, alarms may be rarer.
 
 Presets (one thread):
-    PAPER  200 fits, 1,000 streams, a stream of ten million rows: about half an hour.
+    PAPER  200 fits, 1,000 streams, a stream of ten million rows: an estimated
+           half hour.
     FAST   200 fits, 300 streams, a stream of 300,000 rows: a quarter of an hour.
     SMOKE  seconds.
 """

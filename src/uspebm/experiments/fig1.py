@@ -35,6 +35,7 @@ from .two_modes import (
     FAST,
     PAPER,
     SMOKE,
+    WATCHED_ROWS,
     LineFit,
     LineSettings,
     chain_ends,
@@ -62,7 +63,7 @@ def run(out: Path, config: LineSettings, seeds: int) -> list[Claim]:
     fits: dict[str, list[LineFit]] = {row: [] for row in (*ROW_TITLES, "srlmc-tilted")}
     drawn = []
     apart = []
-    courses: dict[str, list[Courses]] = {"srlmc": [], "replay": []}
+    courses: dict[str, list[Courses]] = {row: [] for row in WATCHED_ROWS}
     save_line_truth(out)
     for seed in range(seeds):
         densities = {}

@@ -26,6 +26,11 @@ LOPSIDED_MODES = GaussianMixture(((LEFT,), (RIGHT,)), 0.05, (0.03, 0.97))
 LINE_CELLS = 2000
 LINE_SRLMC = Langevin(LINE, chains=1000, steps=40, step_size=1e-3, noise_scale=1e-4)
 
+WATCHED_ROWS = ("srlmc", "replay")
+"""Rows of Fig. 1 that are looked at while they train (:mod:`.over_updates`)."""
+SNAPSHOTS_KEPT = 50
+"""Of each of these."""
+
 
 @dataclass(frozen=True)
 class LineSettings:
@@ -52,8 +57,10 @@ class LineSettings:
 
     def recipe(self, name: str, phase: NegativePhase[Any]) -> Recipe:
         """The appendix's, with a network of this width and for so long."""
-        energy = ReconstructionRule(self.width)
-        return replace(line_recipe(name, phase), energy=energy, schedule=self.schedule)
+        energy, schedule = ReconstructionRule(self.width), self.schedule
+        if name in WATCHED_ROWS:
+            schedule = replace(schedule, snapshot_every=max(1, schedule.updates // SNAPSHOTS_KEPT))
+        return replace(line_recipe(name, phase), energy=energy, schedule=schedule)
 
 
 PAPER = LineSettings()
@@ -69,7 +76,7 @@ SMOKE = LineSettings(
     capacity=200,
     nodes=50,
     width=16,
-    schedule=replace(PAPER.schedule, updates=5, batch_size=50, snapshot_every=2),
+    schedule=replace(PAPER.schedule, updates=5, batch_size=50),
 )
 
 

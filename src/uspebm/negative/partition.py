@@ -109,9 +109,12 @@ class Partition(ABC):
 
     def start_own(self, points: Tensor) -> Particles:
         """A state of these very points, which are this process's share of all."""
-        if not self.domain.contains(points).all():
-            outside = int((~self.domain.contains(points)).sum())
-            raise ValueError(f"{outside} of {len(points)} points lie outside domain={self.domain}")
+        # In all processes alike: one that went on alone would wait for the others for ever.
+        outside = int(current_group().add((~self.domain.contains(points)).sum()))
+        if outside:
+            raise ValueError(
+                f"{outside} of {self.particles} points lie outside domain={self.domain}"
+            )
         return Particles(points.contiguous())
 
     @property

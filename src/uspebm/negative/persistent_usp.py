@@ -12,7 +12,7 @@ that violates the spacing is repelled, any other ascends.
 
 Processes that train together hold n / k points each, and all know Λ: each compares Λ with its own
 points and makes its share of the ascents. For an update they send, per round, what Λ feels and
-where it ascends, so about two numbers for each coordinate of Λ; that grows neither with n nor, per
+where it ascends, so about one number for each coordinate of Λ; that grows neither with n nor, per
 process, with k.
 
 Not guaranteed: that the spacing holds, or that the points cover the support. The share of

@@ -80,7 +80,7 @@ class Neighbours:
     def _felt_by_all(self, felt: Crowd, group: Group) -> Crowd:
         """What the points of all processes make each moving one feel."""
         count, width = felt.gradient.shape
-        if felt.gradient.numel() <= SHORT_MESSAGE:
+        if group.size * felt.gradient.numel() <= SHORT_MESSAGE:
             own = torch.cat([felt.gradient, felt.nearest.unsqueeze(1)], 1)
             each = group.gathered(own, [count] * group.size).view(group.size, count, width + 1)
             nearest = each[:, :, width].amin(0)

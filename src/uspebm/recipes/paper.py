@@ -55,7 +55,7 @@ SNAPSHOT_EVERY = 60
 
 def line_recipe(name: str, phase: NegativePhase[Any]) -> Recipe:
     """The 1-D mixture: a reconstruction energy, SGD at 0.01, 5,000 updates."""
-    schedule = Schedule(5000, 1000, "sgd", learning_rate=0.01, snapshot_every=SNAPSHOT_EVERY)
+    schedule = Schedule(updates=5000, batch_size=1000, optimizer="sgd", learning_rate=0.01)
     return Recipe(name, ReconstructionRule(width=512), phase, schedule)
 
 

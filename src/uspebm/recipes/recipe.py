@@ -217,7 +217,12 @@ def begin(
 
 def allowed_place(device: str, recipe: Recipe) -> tuple[str, Precision]:
     """Device and precision, if the recipe can be trained there and torch has it here."""
-    if device != "cpu" and recipe.schedule.held_out is not None:
-        raise ValueError(f"device={device!r}: recipe {recipe.name} needs the cpu; leave it out")
     name, precision = placed(device)
+    if recipe.schedule.held_out is not None:
+        if name != "cpu":
+            raise ValueError(f"device={name!r}: recipe {recipe.name} needs the cpu; leave it out")
+        if precision != "full":
+            raise ValueError(
+                f"precision={precision!r}: recipe {recipe.name} needs all digits; leave it out"
+            )
     return at_hand(name), precision

@@ -14,11 +14,12 @@ and have none.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
+from ..support.checks import one_of
 from ..types import Energy
 from .engine import Engine
 
@@ -53,12 +54,13 @@ def computing_in(precision: Precision, device: torch.device) -> Iterator[None]:
     if precision == "full" or device.type != "cpu":
         yield
         return
-    onednn: Any = torch.backends.mkldnn
-    before = onednn.set_flags(False, _fp32_precision=None)
+    # Not by torch.backends.mkldnn.flags, which sets more, and warns of Intel's GPUs.
+    before = torch._C._get_mkldnn_enabled()
+    torch._C._set_mkldnn_enabled(False)
     try:
         yield
     finally:
-        onednn.set_flags(before[0], _fp32_precision=None)
+        torch._C._set_mkldnn_enabled(before)
 
 
 def placed(device: str) -> tuple[str, Precision]:
@@ -75,6 +77,7 @@ def placed(device: str) -> tuple[str, Precision]:
 
 def check_precision(precision: Precision, module: nn.Module, engine: Engine | None) -> None:
     """Refuse half the digits where they are not to be had."""
+    one_of(("full", "bf16"), precision=precision)
     if precision == "full":
         return
     weight = next(module.parameters())
