@@ -206,6 +206,7 @@ def test_discoveries_that_cannot_be_are_told_of() -> None:
     found = reference_only(calibration=0.2).fit(X)
     few = len(found.calibration_scores_)
     with pytest.warns(UserWarning, match=f"finds nothing with {few} calibration points"):
-        assert not found.discoveries(NEW, 0.5 / (few + 1)).any()
+        assert not found.discoveries(NEW, 1 / (len(NEW) * (few + 1))).any()
+    found.discoveries(NEW, 0.5 / (few + 1))  # no warning: were all outliers, they would be found
     far = np.full((5, X.shape[1]), 50.0)
     assert found.discoveries(far, 0.5).all()  # no warning

@@ -63,7 +63,7 @@ class Watched:
 
     def judged(self) -> tuple[str, float, float]:
         """The verdict, the score and the p-value, once there are some."""
-        playwright.expect(self.page.locator("#score")).not_to_have_text("–")
+        playwright.expect(self.page.locator("#score")).not_to_have_text("–", timeout=60_000)
         return self.text("call"), self.number("score"), self.number("p-value")
 
     def number(self, name: str) -> float:
