@@ -94,8 +94,9 @@ class Discoveries(Decisions):
         chunks = [(scores, self._p(scores, weights)) for _, scores in scored]
         scores, p = (np.concatenate(parts) for parts in zip(*chunks, strict=True))
         found, begin = self._outliers(scores, p), 0
-        rows = itertools.repeat(np.empty(0)) if self._again is None else self._again()
-        for (scores, part), read in zip(chunks, rows, strict=False):
+        none = itertools.repeat(np.empty(0), len(chunks))
+        rows = none if self._again is None else self._again()
+        for (scores, part), read in zip(chunks, rows, strict=True):
             yield read, scores, part, found[begin : begin + len(scores)]
             begin += len(scores)
 
