@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.fresh import fresh
 from tests.support.test_files import full_disk
 from uspebm.detector import folder
 from uspebm.detector.energy_detector import EnergyDetector
@@ -72,15 +73,8 @@ main(sys.argv[1:])
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no such signal")
 def test_what_a_killed_score_left_is_cleared_by_the_next(models: Path, tmp_path: Path) -> None:
-    arguments = [
-        "score",
-        str(models / "named"),
-        str(models / "x.csv"),
-        "--out",
-        str(tmp_path / "s.csv"),
-    ]
-    killed = subprocess.run([sys.executable, "-c", KILLED_SCORING, *arguments])
-    assert killed.returncode == -signal.SIGKILL
+    arguments = ("score", models / "named", models / "x.csv", "--out", tmp_path / "s.csv")
+    assert fresh(KILLED_SCORING, *arguments).returncode == -signal.SIGKILL
     (left,) = content(tmp_path)
     assert left.endswith(".unfinished")
     assert run(*arguments) == 0
@@ -97,17 +91,7 @@ sys.exit(main(sys.argv[1:]))
 
 def test_a_limit_on_file_sizes_leaves_the_older_model(models: Path, model: Path) -> None:
     before = content(model.parent)
-    run_ = [
-        sys.executable,
-        "-c",
-        LIMITED,
-        "fit",
-        str(models / "x.csv"),
-        "--out",
-        str(model),
-        *QUICK,
-    ]
-    done = subprocess.run(run_, capture_output=True, text=True)
+    done = fresh(LIMITED, "fit", models / "x.csv", "--out", model, *QUICK)
     assert done.returncode == 2
     assert done.stderr == f"uspebm: [Errno 27] File too large: '{model}'\n"
     assert content(model.parent) == before
@@ -164,8 +148,8 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
     np.save(big, values)
     settings = ("--rows", "200", "--max-updates", "0")
     assert run("fit", small, "--out", tmp_path / "m", *settings) == 0
-    command = [sys.executable, "-c", PEAK, str(tmp_path / "m"), str(small), str(big)]
-    done = subprocess.run(command, capture_output=True, check=True, text=True)
+    done = fresh(PEAK, tmp_path / "m", small, big)
+    assert done.returncode == 0, done.stderr
     # A chunk takes 8 MiB as it is read, again when chunks are cut, 16 MiB as float64 and again as
     # points, and the next is read while it is held; the whole file would take 230 MiB.
     assert float(done.stdout.splitlines()[-1]) < 100
