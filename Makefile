@@ -47,7 +47,7 @@ test: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist worksteal
 
 # From the repository alone: nothing is fetched, neither to build it nor to read it.
 docs: setup
