@@ -276,7 +276,7 @@ def test_a_kill_at_any_file_operation_leaves_a_good_checkpoint(tmp_path: Path) -
 def test_a_kill_at_any_moment_leaves_a_good_checkpoint(tmp_path: Path) -> None:
     """The real thing: SIGKILL at random moments of a process that does nothing but save."""
     moments = random.Random(0)
-    for k in range(6):
+    for k in range(20):
         folder, state = tmp_path / str(k), start()
         save(run(state, 1), folder)
         child = os.fork()
