@@ -1,10 +1,12 @@
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from uspebm.bench import particle_updates, report
+from uspebm import EnergyDetector
+from uspebm.bench import particle_updates, report, scoring
 from uspebm.cli.main import main
 from uspebm.recipes.paper import MIXTURE_PS_USP
 
@@ -18,6 +20,9 @@ def test_the_command_reports_every_ratio(
         replace(MIXTURE_PS_USP, particles=500, active=50, nodes=500),
     )
     monkeypatch.setattr(report, "QUICK", replace(report.QUICK, repeats=1))
+    # A model whose graph is small; the usual one is exported in detector/test_mixed_tables.py.
+    small = partial(EnergyDetector, "tables-density", max_updates=1)
+    monkeypatch.setattr(scoring, "EnergyDetector", small)
     path = tmp_path / "figures.json"
     assert main(["bench", "--quick", "--json", str(path), "--out", str(tmp_path)]) == 0
     content = json.loads(path.read_text())
@@ -31,6 +36,7 @@ def test_the_command_reports_every_ratio(
     }
     assert content["ratios"]["cnn_gradient_vs_plain"] > 0
     assert set(content["races"]["table of 100 rows, fit and score"]) == {"ours", "k-NN"}
+    assert set(content["races"]["scoring table 1"]) == {"ours", "onnxruntime"}
     assert content["races"]["200 rows by a table of 100"]["ours"]["median"] > 0
     for kind, size in (("n", "1000"), ("active", "50"), ("side", "64")):
         assert content["memory"][kind][size]["peak"] > 0

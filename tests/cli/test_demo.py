@@ -74,15 +74,15 @@ def test_the_demo_starts_everything_in_the_rightmost_mode() -> None:
 
 
 def interrupted_demo(out: Path, signum: signal.Signals) -> int:
-    command = [sys.executable, "-m", "uspebm", "demo", "--out", str(out), "--steps", "40"]
+    command = [sys.executable, "-m", "uspebm", "demo", "--out", str(out), "--steps", "12"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as child:
         assert child.stdout is not None
-        assert child.stdout.readline().startswith("ps_usp 1/40")
+        assert child.stdout.readline().startswith("ps_usp 1/12")
         child.send_signal(signum)
         rest = child.stdout.read()
     if signum == signal.SIGINT:
-        assert f"Resume with: uspebm demo --out {out} --steps 40 --seed 0\n" in rest
+        assert f"Resume with: uspebm demo --out {out} --steps 12 --seed 0\n" in rest
     return child.returncode
 
 
@@ -91,11 +91,11 @@ def test_ctrl_c_leaves_a_checkpoint_and_the_same_command_resumes(
 ) -> None:
     assert interrupted_demo(tmp_path, signal.SIGINT) == 130
     assert list((tmp_path / "ps_usp").glob("step-*.ckpt"))
-    assert main(["demo", "--out", str(tmp_path), "--steps", "20"]) == 2
+    assert main(["demo", "--out", str(tmp_path), "--steps", "11"]) == 2
     assert "unfinished run with other settings" in capsys.readouterr().err
-    assert main(["demo", "--out", str(tmp_path), "--steps", "40"]) == 0
+    assert main(["demo", "--out", str(tmp_path), "--steps", "12"]) == 0
     assert "resuming at update" in capsys.readouterr().out
-    assert logged_steps(tmp_path, "ps_usp") == list(range(1, 41))
+    assert logged_steps(tmp_path, "ps_usp") == list(range(1, 13))
     assert not checkpoints(tmp_path / "ps_usp")
     assert (tmp_path / "ps_usp" / "run.json").exists()  # what a report is made of stays
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.fresh import fresh
 from tests.support.test_files import full_disk
 from uspebm.detector import folder
 from uspebm.detector.energy_detector import EnergyDetector
@@ -72,15 +73,8 @@ main(sys.argv[1:])
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no such signal")
 def test_what_a_killed_score_left_is_cleared_by_the_next(models: Path, tmp_path: Path) -> None:
-    arguments = [
-        "score",
-        str(models / "named"),
-        str(models / "x.csv"),
-        "--out",
-        str(tmp_path / "s.csv"),
-    ]
-    killed = subprocess.run([sys.executable, "-c", KILLED_SCORING, *arguments])
-    assert killed.returncode == -signal.SIGKILL
+    arguments = ("score", models / "named", models / "x.csv", "--out", tmp_path / "s.csv")
+    assert fresh(KILLED_SCORING, *arguments).returncode == -signal.SIGKILL
     (left,) = content(tmp_path)
     assert left.endswith(".unfinished")
     assert run(*arguments) == 0
@@ -97,17 +91,7 @@ sys.exit(main(sys.argv[1:]))
 
 def test_a_limit_on_file_sizes_leaves_the_older_model(models: Path, model: Path) -> None:
     before = content(model.parent)
-    run_ = [
-        sys.executable,
-        "-c",
-        LIMITED,
-        "fit",
-        str(models / "x.csv"),
-        "--out",
-        str(model),
-        *QUICK,
-    ]
-    done = subprocess.run(run_, capture_output=True, text=True)
+    done = fresh(LIMITED, "fit", models / "x.csv", "--out", model, *QUICK)
     assert done.returncode == 2
     assert done.stderr == f"uspebm: [Errno 27] File too large: '{model}'\n"
     assert content(model.parent) == before
@@ -164,26 +148,26 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
     np.save(big, values)
     settings = ("--rows", "200", "--max-updates", "0")
     assert run("fit", small, "--out", tmp_path / "m", *settings) == 0
-    command = [sys.executable, "-c", PEAK, str(tmp_path / "m"), str(small), str(big)]
-    done = subprocess.run(command, capture_output=True, check=True, text=True)
+    done = fresh(PEAK, tmp_path / "m", small, big)
+    assert done.returncode == 0, done.stderr
     # A chunk takes 8 MiB as it is read, again when chunks are cut, 16 MiB as float64 and again as
     # points, and the next is read while it is held; the whole file would take 230 MiB.
     assert float(done.stdout.splitlines()[-1]) < 100
 
 
-def test_ctrl_c_is_130_and_the_same_command_goes_on(models: Path, tmp_path: Path) -> None:
-    data = str(models / "x.csv")
-    command = [sys.executable, "-m", "uspebm", "fit", data, "--recipe", "tables-ps-usp"]
-    command += ["--max-updates", "30", "--out"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+def test_ctrl_c_is_130_and_the_same_command_goes_on(
+    models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["fit", str(models / "x.csv"), "--recipe", "tables-ps-usp", "--max-updates", "12"]
     out = tmp_path / "model"
     with subprocess.Popen(
-        [*command, str(out)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        env=environment,
+        [sys.executable, "-m", "uspebm", *command, "--out", str(out)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
     ) as child:  # fmt: skip
         assert child.stdout is not None
         assert child.stderr is not None
-        assert child.stdout.readline().startswith("tables-ps-usp 1/30")
+        assert child.stdout.readline().startswith("tables-ps-usp 1/12")
         child.send_signal(signal.SIGINT)
         said, error = child.stdout.read(), child.stderr.read()
     assert child.returncode == 130
@@ -193,10 +177,9 @@ def test_ctrl_c_is_130_and_the_same_command_goes_on(models: Path, tmp_path: Path
     assert all(name.startswith("model.training") for name in content(tmp_path))
     ends = []
     for place in (out, tmp_path / "undisturbed"):
-        done = subprocess.run(
-            [*command, str(place)], capture_output=True, text=True, env=environment, check=True
-        )
+        capsys.readouterr()
+        assert run(*command, "--out", place) == 0
         ends.append((place / "weights.safetensors").read_bytes())
-        assert ("resuming at update" in done.stdout) is (place == out)
+        assert ("resuming at update" in capsys.readouterr().out) is (place == out)
     assert ends[0] == ends[1]
     assert not (tmp_path / "model.training").exists()

@@ -1,6 +1,5 @@
 """What holds of every kind of data file: chunks, numbers, memory, and rows drawn at random."""
 
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.fresh import fresh
 from uspebm.data.readers import csv_file, is_table, open_source, some_rows, source
 
 from .common import FILES, ROWS, TABLE, refused, write_parquet
@@ -133,9 +133,9 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path, ending: str) -> None
             columns = {f"c{k}": rows[:, k] for k in range(10)}
             pq.write_table(pa.table(columns), path, row_group_size=len(values))
     assert big.stat().st_size > 75 * 2**20
-    run = [sys.executable, "-c", PEAK, str(small), str(big)]
-    output = subprocess.run(run, capture_output=True, check=True, text=True).stdout
-    chunks, whole = map(float, output.split())
+    done = fresh(PEAK, small, big)
+    assert done.returncode == 0, done.stderr
+    chunks, whole = map(float, done.stdout.split())
     # Parquet holds for each of ten columns a dictionary and a page of 1 MiB each, the latter also
     # compressed: 30 MiB; then there are a few copies of a chunk, 0.4 MiB each. Half of the file
     # leaves room for what allocators keep.

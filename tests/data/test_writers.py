@@ -2,7 +2,6 @@
 
 import csv
 import json
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.fresh import fresh
 from uspebm.data.writers import FORMATS, Columns, open_sink
 
 ROWS = 17
@@ -111,8 +111,8 @@ def test_a_full_disk_leaves_all_as_it_was(tmp_path: Path) -> None:
     paths = [tmp_path / f"scores{ending}" for ending in FORMATS]
     for path in paths:
         path.write_text("old")
-    run = [sys.executable, "-W", "error", "-c", FILL, *map(str, paths)]
-    done = subprocess.run(run, capture_output=True, check=True, text=True)
+    done = fresh(FILL, *paths)
+    assert done.returncode == 0, done.stderr
     assert ["File too large" in line for line in done.stdout.splitlines()] == [True] * len(paths)
     assert done.stderr == ""
     assert sorted(tmp_path.iterdir()) == sorted(paths)

@@ -1,8 +1,6 @@
 """Saving that does not come to its end leaves the model that was there."""
 
-import os
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -10,6 +8,7 @@ import pytest
 
 from tests.detector.models import made
 from tests.detector.test_folder import content
+from tests.fresh import fresh
 from uspebm import save_model
 
 
@@ -42,9 +41,7 @@ folder.save_model(detector, sys.argv[1])
 @pytest.mark.skipif(sys.platform == "win32", reason="no such signal")
 def test_being_killed_while_saving_leaves_the_former_model(folder: Path) -> None:
     before = content(folder)
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-c", KILLED, str(folder)]
-    assert subprocess.run(command, env=environment).returncode == -signal.SIGKILL
+    assert fresh(KILLED, folder).returncode == -signal.SIGKILL
     assert content(folder) == before
     assert len(list(folder.parent.iterdir())) == 2  # what was unfinished ...
     save_model(made("table"), folder)

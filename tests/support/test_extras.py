@@ -3,12 +3,11 @@
 Packages are hidden from a process of its own, as if they had never been installed.
 """
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.fresh import fresh
 from uspebm.support.extras import MissingExtraError, need
 
 EXTRAS = {
@@ -37,13 +36,13 @@ def find_spec(name, path=None, target=None):
     return None if name.partition(".")[0] in packages else found(name, path, target)
 
 PathFinder.find_spec = find_spec
+assert not sys.modules.keys() & {*packages}
 """
 
 
 def run_without(packages: list[str], program: str, folder: Path) -> str:
     """What ``program`` prints where ``packages`` cannot be imported."""
-    command = [sys.executable, "-W", "error", "-c", HIDE + program, ",".join(packages), str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = fresh(HIDE + program, ",".join(packages), folder)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -1,12 +1,12 @@
 """One training per folder, and what becomes of it when the disk is full."""
 
-import subprocess
 import sys
 import threading
 from pathlib import Path
 
 import pytest
 
+from tests.fresh import fresh
 from tests.support.test_files import full_disk
 from tests.training.test_checkpoint import assert_same, records, run, start
 from uspebm import CheckpointError, checkpointed, resume
@@ -27,10 +27,7 @@ def test_a_second_process_is_refused_and_the_first_goes_on(tmp_path: Path) -> No
     straight, state = run(start(), 10), start()
     for record in checkpointed(records(state), state, tmp_path, seconds=0.0):
         if record.step == 3:
-            other = subprocess.run(
-                [sys.executable, "-c", OTHER, str(tmp_path)], capture_output=True, text=True
-            )
-            last = other.stderr.splitlines()[-1]
+            last = fresh(OTHER, tmp_path).stderr.splitlines()[-1]
             assert last.startswith("uspebm.support.locks.FolderInUseError: ")
             assert f"{tmp_path} is in use: another process trains there" in last
     assert_same(state, straight)
@@ -102,9 +99,7 @@ for record in checkpointed(records(state), state, sys.argv[1], seconds=0.0):
 @pytest.mark.skipif(sys.platform == "win32", reason="no such limits")
 def test_so_does_a_limit_on_file_sizes(tmp_path: Path) -> None:
     """The real thing: the kernel refuses in the midst of the file."""
-    done = subprocess.run(
-        [sys.executable, "-c", LIMITED, str(tmp_path)], capture_output=True, text=True
-    )
+    done = fresh(LIMITED, tmp_path)
     path = tmp_path / "step-000000002.ckpt"
     assert done.stderr.splitlines()[-1] == f"OSError: [Errno 27] File too large: '{path}'"
     assert [p.name for p in tmp_path.iterdir()] == ["step-000000001.ckpt"]

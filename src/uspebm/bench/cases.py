@@ -115,12 +115,13 @@ def race_gradients(module: nn.Module, x: Tensor, repeats: int) -> dict[str, Timi
     )
 
 
-def race_chains(module: nn.Module, start: Tensor, repeats: int) -> dict[str, Timing]:
-    """Short-run Langevin: chains of 20 steps from ``start``."""
+def race_chains(module: nn.Module, start: Tensor, steps: int, repeats: int) -> dict[str, Timing]:
+    """Short-run Langevin: chains of so many ``steps`` from ``start``."""
     plain, fast = straightforward.plain_copy(module), ours(module)
+    chains = replace(LANGEVIN, steps=steps)
     contestants: dict[str, Callable[[], object]] = {
-        "ours": lambda: LANGEVIN.run(fast, start, generator(1)),
-        "plain": lambda: straightforward.langevin(plain, start, LANGEVIN, generator(1)),
+        "ours": lambda: chains.run(fast, start, generator(1)),
+        "plain": lambda: straightforward.langevin(plain, start, chains, generator(1)),
     }
     try:
         from torchebm.core import BaseModel
@@ -140,24 +141,25 @@ def race_chains(module: nn.Module, start: Tensor, repeats: int) -> dict[str, Tim
     # Its update is x - η ∇E + noise_scale sqrt(2η) z.
     peer = LangevinDynamics(
         Wrapped(),
-        step_size=LANGEVIN.step_size / 2,
-        noise_scale=(LANGEVIN.beta / LANGEVIN.step_size) ** 0.5,
+        step_size=chains.step_size / 2,
+        noise_scale=(chains.beta / chains.step_size) ** 0.5,
     )
-    contestants["torchebm"] = lambda: peer.sample(x=start, n_steps=LANGEVIN.steps)
+    contestants["torchebm"] = lambda: peer.sample(x=start, n_steps=steps)
     return race(contestants, repeats)
 
 
-def race_replay(repeats: int) -> dict[str, Timing]:
-    """One SRLMC update with a replay buffer of 50,000."""
+def race_replay(capacity: int, steps: int, repeats: int) -> dict[str, Timing]:
+    """One SRLMC update with a replay buffer of so many points."""
     net = paper_network()
     plain, fast = straightforward.plain_copy(net), ours(net)
-    phase = replace(FASHION_SRLMC, sampler=LANGEVIN)
-    mine, theirs = ReplayState(synthetic_images(50_000)), synthetic_images(50_000)
+    chains = replace(LANGEVIN, steps=steps)
+    phase = replace(FASHION_SRLMC, sampler=chains, capacity=capacity)
+    mine, theirs = ReplayState(synthetic_images(capacity)), synthetic_images(capacity)
     return race(
         {
             "ours": lambda: phase.step(fast, mine, generator(1)),
             "straightforward": lambda: straightforward.replay_chains(
-                plain, theirs, LANGEVIN, generator(1)
+                plain, theirs, chains, generator(1)
             ),
         },
         repeats,

@@ -40,6 +40,11 @@ class Effort:
 
     repeats: int = 15
     updates: int = 5
+    images: tuple[int, ...] = (125, 500)
+    steps: int = cases.LANGEVIN.steps
+    """Of chains."""
+    capacity: int = 50_000
+    """Of the replay buffer."""
     sizes: tuple[int, ...] = (10_000, 25_000, 50_000)
     rounds: tuple[int, ...] = (20, 100)
     batches: tuple[int, ...] = (1, 1000)
@@ -52,6 +57,9 @@ FULL = Effort()
 QUICK = Effort(
     repeats=2,
     updates=1,
+    images=(125,),
+    steps=2,
+    capacity=1_000,
     sizes=(1_000,),
     rounds=(2,),
     batches=(1,),
@@ -117,20 +125,20 @@ def measure_all(effort: Effort, keep: Callable[[Report], None]) -> Report:
 def _races(effort: Effort) -> Iterator[tuple[str, dict[str, Timing]]]:
     net, mlp = cases.paper_network(), MLP(2)
     x = PLANE.sample(1000, generator(0))
-    for batch in (125, 500):
+    for batch in effort.images:
         yield (
             f"cnn gradient {batch}",
             cases.race_gradients(net, cases.synthetic_images(batch), effort.repeats),
         )
     yield "mlp gradient 1000", cases.race_gradients(mlp, x, effort.repeats)
     repeats = max(2, effort.repeats // 2)
-    for batch in (125, 500):
+    starts = {str(n): (net, cases.synthetic_images(n)) for n in effort.images}
+    for name, (module, start) in (starts | {"mlp 1000": (mlp, x)}).items():
         yield (
-            f"langevin {batch} x 20",
-            cases.race_chains(net, cases.synthetic_images(batch), repeats),
+            f"langevin {name} x {effort.steps}",
+            cases.race_chains(module, start, effort.steps, repeats),
         )
-    yield "langevin mlp 1000 x 20", cases.race_chains(mlp, x, repeats)
-    yield "srlmc update", cases.race_replay(repeats)
+    yield "srlmc update", cases.race_replay(effort.capacity, effort.steps, repeats)
     yield from scoring.latencies(repeats, effort.batches)
     yield from scoring.tables(repeats, effort.learned, effort.scored)
     yield "ps-usp 2-D", race_updates({"ours": plane_update()}, effort.updates, rival=True)
@@ -162,7 +170,7 @@ def _ratios(report: Report, effort: Effort) -> dict[str, float | None]:
     return {
         "cnn_gradient_vs_plain": _ratio(races["cnn gradient 125"], "plain"),
         "cnn_share_of_peak": rates[0] / rates[1],
-        "langevin_vs_torchebm": _ratio(races["langevin 125 x 20"], "torchebm"),
+        "langevin_vs_torchebm": _ratio(races[f"langevin 125 x {effort.steps}"], "torchebm"),
         "srlmc_vs_straightforward": _ratio(races["srlmc update"], "straightforward"),
         # Named after the sizes of a full run; a quick one only shows that they are there.
         "ps_usp_50k_vs_straightforward": _ratio(

@@ -92,6 +92,9 @@ class Nearest:
 
     def _distances(self, z: Tensor, which: Tensor) -> Tensor:
         """To those centres, by differences: a product of matrices rounds small distances away."""
+        if torch.compiler.is_exporting():  # one step of a graph, not k
+            apart = z.unsqueeze(1) - self._centres[which]
+            return apart.square().sum(2).clamp_min(TINY).sqrt()
         squared = [(z - self._centres[near]).square().sum(1) for near in which.unbind(1)]
         return torch.stack(squared, 1).clamp_min(TINY).sqrt()
 
