@@ -42,12 +42,12 @@ bench: setup
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt -e '.[bench]'
 	$(BIN)/uspebm bench
 
-# The type checker keeps one core busy for most of a minute: the tests begin meanwhile.
 test: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/mypy & types=$$!; $(BIN)/pytest -n 2 --dist worksteal && wait $$types
+	$(BIN)/pytest -n 2 --dist worksteal
 
 # From the repository alone: nothing is fetched, neither to build it nor to read it.
 docs: setup
