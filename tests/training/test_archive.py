@@ -118,11 +118,18 @@ def test_rows_that_are_not_as_many_as_it_says_are_refused_before_there_is_room_f
         read_archive(tmp_path / "x.ckpt")
 
 
+def test_a_part_that_is_longer_than_the_whole_is_refused(tmp_path: Path) -> None:
+    with (tmp_path / "x.ckpt").open("wb") as file, sealing(file) as sealed:
+        sealed.write((1 << 50).to_bytes(archive.LENGTH) + bytes(100))
+    with pytest.raises(DamagedError, match="longer than the whole"):
+        read_archive(tmp_path / "x.ckpt")
+
+
 def test_a_file_that_becomes_shorter_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "x.ckpt"
-    write_archive(path, CONTENT, WHOLE)
+    write_archive(path, CONTENT, {"points": torch.rand(1 << 16)})  # more than is read ahead
     memory = archive._memory
 
     def cut(x: Tensor) -> memoryview:

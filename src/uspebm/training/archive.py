@@ -58,35 +58,40 @@ def read_archive(path: Path) -> Any:
     """What was written; of the rows of ``negative`` those that are this process's."""
     with path.open("rb") as file:
         unseal(file)
-        start = file.tell()
-        if file.read(len(ZIP)) == ZIP:
-            file.seek(start)
+        start, end = file.tell(), path.stat().st_size
+        older = file.read(len(ZIP)) == ZIP
+        file.seek(start)
+        if older:
             content = torch.load(file, map_location="cpu", weights_only=True)
-            start = file.seek(0, io.SEEK_END)
+            start = end
         else:
-            file.seek(start)
             length = int.from_bytes(file.read(LENGTH))
+            start += LENGTH + length
+            if start > end:
+                raise DamagedError("it says of a part that it is longer than the whole")
             archive = io.BytesIO(file.read(length))
             content = torch.load(archive, map_location="cpu", weights_only=True)
-            start += LENGTH + length
         if isinstance(content, dict) and isinstance(content.get("negative"), dict):
-            content["negative"] = _own(content["negative"], file, start)
+            content["negative"] = _own(content["negative"], file, start, end)
         return content
 
 
-def _own(fields: dict[str, Tensor], file: io.BufferedReader, start: int) -> dict[str, Tensor]:
-    """With the rows that are this process's; those of tensors on ``meta`` begin at ``start``."""
+def _own(
+    fields: dict[str, Tensor], file: io.BufferedReader, start: int, end: int
+) -> dict[str, Tensor]:
+    """With the rows that are this process's; between these places lie those of ``meta`` tensors."""
     group, own = current_group(), {}
     sizes = {name: _row_bytes(v) * len(v) for name, v in fields.items() if v.is_meta}
-    there = file.seek(0, io.SEEK_END) - start
-    if sum(sizes.values()) != there:  # before room is made for them
-        raise DamagedError(f"its rows should take {sum(sizes.values())} bytes, and take {there}")
+    if sum(sizes.values()) != end - start:  # before room is made for them
+        raise DamagedError(
+            f"its rows should take {sum(sizes.values())} bytes, and take {end - start}"
+        )
     for name, v in fields.items():
         if not v.is_meta:
             own[name] = group.rows(v).clone() if v.dim() and group.size > 1 else v
             continue
         first, last = group.span(len(v))
-        own[name] = v.new_empty(last - first, *v.shape[1:], device="cpu")
+        own[name] = torch.empty(last - first, *v.shape[1:], dtype=v.dtype)
         file.seek(start + first * _row_bytes(v))
         if file.readinto(_memory(own[name])) != own[name].nbytes:
             raise DamagedError("it became shorter while it was read")
