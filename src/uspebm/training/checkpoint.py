@@ -195,6 +195,7 @@ def checkpointed(
     one does not wait, and leaves the last checkpoint. Until it ends nobody else trains in
     ``folder``: they get a FolderInUseError.
 
+    >>> import torch
     >>> from tempfile import TemporaryDirectory
     >>> from uspebm import MLP, Box, Importance, fit
     >>> x, phase, nets = torch.zeros(20, 1), Importance(Box(-1.0, 1.0, (1,)), 50), (MLP(1), MLP(1))
