@@ -66,6 +66,20 @@ def test_the_file_does_not_depend_on_who_wrote_it(tmp_path: Path) -> None:
     assert (tmp_path / "alone.ckpt").read_bytes() == (tmp_path / "two.ckpt").read_bytes()
 
 
+def refused(path: Path) -> str:
+    try:
+        write_archive(path, CONTENT, {"points": torch.rand(1 << 20)})
+    except OSError as error:
+        return str(error)
+    return ""
+
+
+def test_what_cannot_be_written_ends_those_who_send_as_well(tmp_path: Path) -> None:
+    main, other = in_processes(2, refused, tmp_path)
+    assert "it is a folder; name a file" in main
+    assert "a process of the group has ended" in other
+
+
 def test_of_rows_no_more_than_a_block_is_written_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
