@@ -105,7 +105,7 @@ def _computed(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     if any((_address(one) in FAR_GENERATORS) != (where == FAR) for one in draws):
         raise WrongDeviceError(f"{name}: a generator of the other device than {where}")
     near_args, near_kwargs = tree_map(_nearer, (args, kwargs))
-    if wanted is not None:
+    if wanted is not None and where == FAR:
         near_kwargs["device"] = NEAR
     found = func(*near_args, **near_kwargs)
     if name == "copy_.default" or where == NEAR:

@@ -41,9 +41,9 @@ from uspebm.recipes import AtData, Schedule
 from uspebm.recipes import run as run_module
 from uspebm.recipes.held_out import HeldOut
 from uspebm.support.randomness import generator
+from uspebm.training.archive import read_archive
 from uspebm.training.checkpoint import checkpoints
 from uspebm.training.run_log import log_rows
-from uspebm.training.sealed import unsealed
 
 SHAPE = (1, 8, 8)
 UPDATES = 40
@@ -207,8 +207,7 @@ def content(place: Path) -> dict[str, str]:
             continue
         data = path.read_bytes()
         if path.suffix == ".ckpt":
-            saved = torch.load(io.BytesIO(unsealed(data)), weights_only=True)
-            data = repr(_values(saved)).encode()
+            data = repr(_values(read_archive(path))).encode()
         elif path.name == "log.jsonl":
             rows = [{k: v for k, v in row.items() if k != "seconds"} for row in log_rows(path)]
             data = json.dumps(rows).encode()
@@ -247,7 +246,7 @@ def faults(job: str, place: Path, before: dict[str, str], after: dict[str, str])
         path = place / name
         if path.suffix == ".ckpt":
             try:
-                unsealed(path.read_bytes())
+                read_archive(path)
             except ValueError as error:
                 wrong.append(f"{name}: {error}")
         elif path.suffix == ".jsonl":

@@ -44,6 +44,7 @@ def run(seed: int, kills: int) -> list[Row]:
     if four.returncode:
         say(four.stdout)
     rows = [Row("1, 2 and 4 processes", 1, int(not four.returncode), time.monotonic() - started)]
+    started = time.monotonic()
     with tempfile.TemporaryDirectory() as place:
         undisturbed = _weights(Path(place) / "undisturbed", None, 0)
         for k in range(kills):

@@ -30,8 +30,9 @@ from uspebm.detector import folder as model_folder
 from uspebm.recipes import Run
 from uspebm.recipes.tables import TiltedKernel
 from uspebm.training import snapshot
+from uspebm.training.archive import LENGTH
 from uspebm.training.checkpoint import load_checkpoint, save
-from uspebm.training.sealed import sealed
+from uspebm.training.sealed import sealing
 
 from .mutations import mutated
 
@@ -288,21 +289,32 @@ def _scored(path: Path) -> object:
 def _repacked(content: bytes, draws: Random, others: Sequence[bytes]) -> bytes:
     """A checkpoint's archive with one of its parts damaged, and all checksums right."""
     packed = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(content)) as old, zipfile.ZipFile(packed, "w") as new:
+    rows = LENGTH + int.from_bytes(content[:LENGTH])
+    with (
+        zipfile.ZipFile(io.BytesIO(content[LENGTH:rows])) as old,
+        zipfile.ZipFile(packed, "w") as new,
+    ):
         names = old.namelist()
         pickled = next(name for name in names if name.endswith("data.pkl"))
         chosen = pickled if draws.random() < 0.7 else draws.choice(names)
         for name in names:
             part = old.read(name)
             new.writestr(name, mutated(part, draws, [part]) if name == chosen else part)
-    return packed.getvalue()
+    return packed.tell().to_bytes(LENGTH) + packed.getvalue() + content[rows:]
+
+
+def _sealed(content: bytes) -> bytes:
+    file = io.BytesIO()
+    with sealing(file) as sealed:
+        sealed.write(content)
+    return file.getvalue()
 
 
 def _checkpoint_changed(content: bytes, draws: Random, others: Sequence[bytes]) -> bytes:
     if draws.random() < 0.3:
-        return mutated(b"".join(sealed(content)), draws, others)
+        return mutated(_sealed(content), draws, others)
     change = _repacked if draws.random() < 0.7 else mutated
-    return b"".join(sealed(change(content, draws, others)))
+    return _sealed(change(content, draws, others))
 
 
 def _tensors_changed(content: bytes, draws: Random) -> dict[str, torch.Tensor]:
@@ -348,7 +360,7 @@ def _trainings(folder: Path) -> dict[str, Target]:
     state = run.state
     checkpoint = save(state, folder / "run").read_bytes()
     snapshot.save_snapshot(state.module, folder / "weights.safetensors", what="a test")
-    start = len(b"".join(sealed(b"")))
+    start = len(_sealed(b""))
 
     def resumed(path: Path) -> None:
         load_checkpoint(state, path)

@@ -4,9 +4,14 @@
 turns, in one run: the time of the one over that of the two. ``model CASE``: what one and two
 processes take, what four should by :mod:`uspebm.bench.scaling`, and what they do.
 
-Prints the median time of an update and the memory of every process. Cases: ``plane`` (the demo's
-PS-USP), ``images`` (the images-energy recipe's shape of work), ``many`` (200,000 particles of 784
-coordinates), ``colour`` (as many of 3,072).
+Prints the median time of an update and the most memory that a process had. Cases: ``plane`` (the
+demo's PS-USP), ``images`` (the images-energy recipe's shape of work), ``many`` (200,000 particles
+of 784 coordinates), ``colour`` (as many of 3,072). ``CASE FOLDER``: the run is kept in a folder
+that is not there yet, and then gone on with from its checkpoint, to see what that takes.
+
+Memory is told in three ways: in all, as the system counts it; anonymous, without the pages of
+libraries, which processes on one machine share; and either of these above what the process had
+after a tiny run, which is what the training adds.
 """
 
 import json
@@ -20,6 +25,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from threading import Thread
 from typing import Any, NamedTuple
 
 import torch
@@ -61,15 +67,40 @@ def small(recipe: Recipe, phase: PersistentUSP) -> Recipe:
     return replace(recipe, phase=few, schedule=replace(recipe.schedule, updates=1))
 
 
-def memory() -> float:
-    """The most that this process has held so far, in MB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+class Memory(NamedTuple):
+    """The most that a process has held so far, in MB."""
+
+    in_all: float
+    anonymous: float
+
+    def said(self, before: "Memory") -> str:
+        """In all and anonymous, each with what it is above ``before``."""
+        kinds = zip(self._fields, self, before, strict=True)
+        return ", ".join(f"{k.replace('_', ' ')} {a:.0f} MB ({a - b:.0f})" for k, a, b in kinds)
 
 
-def shared() -> float:
-    """What this process has of files, such as libraries, in MB: others have the same pages."""
-    status = Path("/proc/self/status").read_text()
-    return int(status.partition("RssFile:")[2].split()[0]) / 1024
+class Watch(Thread):
+    """Looks at the anonymous memory all the time: of that the system keeps no maximum."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self._most = 0.0
+
+    def run(self) -> None:
+        while True:
+            self._look()
+            time.sleep(0.02)
+
+    def _look(self) -> None:
+        _, resident, of_files, *_ = map(int, Path("/proc/self/statm").read_text().split())
+        self._most = max(self._most, (resident - of_files) * resource.getpagesize() / 2**20)
+
+    def most(self) -> Memory:
+        """Of all processes, the most that one of them has held."""
+        self._look()
+        in_all = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        here = torch.tensor([[in_all, self._most]], dtype=torch.float64)
+        return Memory(*current_group().gathered(here).amax(0).tolist())
 
 
 def messages_noted() -> list[int]:
@@ -97,15 +128,17 @@ def _noting(send: Callable[..., Any], noted: list[int]) -> Callable[..., Any]:
     return noting
 
 
-def main(name: str) -> None:
+def main(name: str, folder: Path | None = None) -> None:
+    watch = Watch()
+    watch.start()
     with together() as group:
         recipe, data = case(name)
         if isinstance(recipe.phase, PersistentUSP):  # what torch loads when it is first asked to
             list(Run(small(recipe, recipe.phase), data, None, 0, show=False))
-        before = memory()
+        before = watch.most()
         updates = min(recipe.schedule.updates, UPDATES[name])
         recipe = replace(recipe, schedule=replace(recipe.schedule, updates=updates))
-        run = Run(recipe, data, None, 0, show=False)
+        run = Run(recipe, data, folder, 0, show=False)
         sent = messages_noted()
         seconds = []
         for record in run:
@@ -115,15 +148,18 @@ def main(name: str) -> None:
         processor = (time.process_time() - began) / (updates - 1)
         per_update = (len(sent) // updates, sum(sent) // updates)
         a_message = message_cost()
-        most = group.gathered(torch.tensor([memory()])).max().item()
+        told = f"at most, above what a tiny run takes in brackets: {watch.most().said(before)}"
+        if folder is not None:
+            del run
+            Run(recipe, data, folder, 0, show=False)
+            told += f"; going on from a checkpoint: {watch.most().said(before)}"
         if group.main:
-            told = f"{1000 * statistics.median(seconds):.1f} ms an update, "
-            told += f"{1000 * processor:.1f} ms of processor, "
-            told += f"{per_update[0]} messages of {per_update[1]} bytes, "
-            told += f"{most:.0f} MB at most in a process, {before:.0f} of them before anything, "
-            told += f"{shared():.0f} of these of libraries that processes share"
-            sys.stdout.write(f"{name}, {group.size} processes: {told}\n")
             middle = statistics.median(seconds)
+            sys.stdout.write(
+                f"{name}, {group.size} processes: {1000 * middle:.1f} ms an update, "
+                f"{1000 * processor:.1f} ms of processor, "
+                f"{per_update[0]} messages of {per_update[1]} bytes; {told}\n"
+            )
             cost = Cost(middle, processor, *per_update, a_message)
             sys.stdout.write(f"{json.dumps(cost._asdict())}\n")
 
@@ -183,4 +219,4 @@ if __name__ == "__main__":
     if sys.argv[1] in ("efficiency", "model"):
         {"efficiency": efficiency, "model": model}[sys.argv[1]](sys.argv[2])
     else:
-        main(sys.argv[1])
+        main(sys.argv[1], Path(sys.argv[2]) if sys.argv[2:] else None)

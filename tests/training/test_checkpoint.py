@@ -28,12 +28,13 @@ from uspebm import (
     save,
 )
 from uspebm.support.randomness import generator
+from uspebm.training.archive import read_archive
 from uspebm.training.checkpoint import (
     CheckpointError,
     checkpoints,
     load_checkpoint,
 )
-from uspebm.training.sealed import sealed, unsealed
+from uspebm.training.sealed import sealing
 from uspebm.training.snapshot import load_snapshot, save_snapshot
 
 PS_USP = PHASES["ps-usp"]
@@ -50,15 +51,12 @@ def start(
     return TrainState.start(net, phase, descent, scheduler=scheduler, seed=seed)
 
 
-def opened(path: Path) -> dict[str, Any]:
-    content: dict[str, Any] = torch.load(io.BytesIO(unsealed(path.read_bytes())), weights_only=True)
-    return content
-
-
 def close(content: dict[str, Any], path: Path) -> None:
-    written = io.BytesIO()
-    torch.save(content, written)
-    path.write_bytes(b"".join(sealed(written.getbuffer())))
+    """As format 2 did it: torch's archive, with all rows in it."""
+    archive = io.BytesIO()
+    torch.save(content, archive)
+    with path.open("wb") as file, sealing(file) as sealed:
+        sealed.write(archive.getvalue())
 
 
 def run(state: TrainState, steps: int, phase: Any = PS_USP) -> TrainState:
@@ -96,9 +94,9 @@ def test_forgetting_any_part_is_noticed(forgotten: str, tmp_path: Path) -> None:
     straight = run(start(), 10)
     save(run(start(), 4), tmp_path)
     (path,) = checkpoints(tmp_path)
-    content = opened(path)
+    content = read_archive(path)
     fresh = save(start(), tmp_path / "fresh")
-    content[forgotten] = opened(fresh)[forgotten]
+    content[forgotten] = read_archive(fresh)[forgotten]
     close(content, path)
     resumed = start()
     resume(resumed, tmp_path)
@@ -163,7 +161,7 @@ def test_parts_of_another_kind_are_refused_in_one_line(
     tmp_path: Path, change: dict[str, Any]
 ) -> None:
     path = save(run(start(), 2), tmp_path)  # some found by fuzzing
-    close({**opened(path), **change}, path)
+    close({**read_archive(path), **change}, path)
     state = run(start(), 1)
     before = copy.deepcopy(state.learned())
     with pytest.raises(CheckpointError) as refused:
@@ -176,7 +174,7 @@ def test_what_a_foreign_checkpoint_says_of_itself_does_not_reach_the_terminal(
     tmp_path: Path,
 ) -> None:
     path = save(start(), tmp_path)  # found by fuzzing
-    content = opened(path)
+    content = read_archive(path)
     close({**content, "kinds": ["Adam", "Lambd\x00\x1b[2JR", "Particles"]}, path)
     with pytest.raises(CheckpointError, match=r"was made with Lambd\?\?\[2JR, the state given"):
         load_checkpoint(start(), path)

@@ -1,6 +1,7 @@
 """A bit that changed on disk is noticed: nothing damaged is resumed or read."""
 
 import copy
+import io
 import json
 import random
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from uspebm import MLP, TrainState, checkpointed, fit, load_snapshot, resume, sa
 from uspebm.support.randomness import generator
 from uspebm.training.checkpoint import CheckpointError, checkpoints, load_checkpoint
 from uspebm.training.run_log import log_rows, logged, rewind, whole_rows, write_rows
-from uspebm.training.sealed import DamagedError, sealed, unsealed
+from uspebm.training.sealed import DamagedError, sealing, unseal
 
 PHASE = PHASES["ps-usp"]
 DATA = BOX.sample(40, generator(0, "data"))
@@ -124,10 +125,25 @@ def test_every_flip_of_rows_that_were_written_at_once_is_noticed(tmp_path: Path)
     assert_all_noticed(path, lambda: whole_rows(path))
 
 
+def sealed(*parts: bytes) -> bytes:
+    file = io.BytesIO()
+    with sealing(file) as writer:
+        for part in parts:
+            writer.write(part)
+    return file.getvalue()
+
+
+def unsealed(content: bytes) -> bytes:
+    file = io.BytesIO(content)
+    unseal(file)
+    return file.read()
+
+
 def test_seals_are_over_all_of_it() -> None:
-    whole = b"".join(sealed(b"content"))
-    assert bytes(unsealed(whole)) == b"content"
-    assert bytes(unsealed(b"".join(sealed(b"")))) == b""
+    whole = sealed(b"con", b"tent")
+    assert whole == sealed(b"content")
+    assert unsealed(whole) == b"content"
+    assert unsealed(sealed()) == b""
     for damaged in (whole[1:], whole[:-1], b"", b"content"):
         with pytest.raises(DamagedError):
             unsealed(damaged)

@@ -13,6 +13,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 import torch.distributed as dist
@@ -116,17 +117,26 @@ class Group:
         parts = found.split(max(1, len(padded)))
         return torch.cat([part[:n] for part, n in zip(parts, counts, strict=False)])
 
-    def collected(self, x: Tensor) -> Tensor:
-        """As ``gathered`` in the main process; the others get their own rows back."""
-        if self.size == 1:
-            return x
-        counts = self._counts(len(x))
-        padded = _padded(x, max(counts))
-        found = [torch.empty_like(padded) for _ in counts] if self.main else None
-        _sent(lambda: dist.gather(padded, found))
-        if found is None:
-            return x
-        return torch.cat([part[:n] for part, n in zip(found, counts, strict=True)])
+    def in_turn(self, x: Tensor, rows: int) -> Iterator[Tensor]:
+        """The rows of all processes in the order of ranks, so many at once, in the main process.
+
+        The others send theirs, and get none: nobody ever has all of them.
+        """
+        counts = self._counts(len(x)) if self.size > 1 else [len(x)]
+        for rank, count in enumerate(counts):
+            for first in range(0, count, rows):
+                if rank == self.rank:
+                    block = x[first : first + rows].detach().cpu().contiguous()
+                elif self.main:
+                    shape = (min(rows, count - first), *x.shape[1:])
+                    block = torch.empty(shape, dtype=x.dtype)
+                    _sent(partial(dist.recv, block, rank))
+                else:
+                    continue
+                if self.main:
+                    yield block
+                else:
+                    _sent(partial(dist.send, block, 0))
 
     def joined(self, x: Tensor) -> Tensor:
         """The rows of all processes; this one's have their graph.

@@ -5,31 +5,29 @@ kept. A *snapshot* (:mod:`.snapshot`) holds weights alone, small enough to keep 
 checksum, and neither can run code when it is loaded: checkpoints are read by torch's weights-only
 reader, snapshots are safetensors.
 
-Processes that train together send their rows to the main one, which writes them, and each reads its
-share: a run goes on with any number of processes, in a folder that all of them see.
+Processes that train together send their rows to the main one, which writes them (:mod:`.archive`),
+and each reads its share: a run goes on with any number of processes, in a folder that all of them
+see.
 """
 
 import copy
-import io
 import time
 import warnings
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
-from ..support.files import whole_file
 from ..support.group import current_group
 from ..support.hidden import remove_unfinished
 from ..support.interrupts import patient_interrupt
 from ..support.locks import only_writer
 from ..support.reading import one_line
-from .sealed import sealed, unsealed
+from .archive import read_archive, write_archive
 from .state import Record, TrainState
 
-CHECKPOINT_FORMAT = 2
+CHECKPOINT_FORMAT = 3
 KEPT = 2
 PARTS = {
     *("step", "seed", "engine", "kinds", "negative"),
@@ -48,9 +46,6 @@ def save(state: TrainState, folder: Path | str) -> Path:
     """
     folder = Path(folder)
     path = _path(folder, state.step)
-    negative = _whole(_fields(state.negative))
-    if not current_group().main:
-        return path
     content = {
         **state.learned(),
         "format": CHECKPOINT_FORMAT,
@@ -58,12 +53,10 @@ def save(state: TrainState, folder: Path | str) -> Path:
         "engine": state.engine,
         "precision": state.precision,
         "kinds": _kinds(state),
-        "negative": negative,
     }
-    written = io.BytesIO()
-    torch.save(_plain(content), written)
-    with whole_file(path) as file:
-        file.writelines(sealed(written.getbuffer()))
+    write_archive(path, content, _fields(state.negative))
+    if not current_group().main:
+        return path
     # Only now: until the new one is whole on disk, the old ones are what there is.
     remove_unfinished(folder)
     found = checkpoints(folder)
@@ -78,21 +71,6 @@ def _kinds(state: TrainState) -> list[str]:
     """Of what classes the parts are, to tell the checkpoint of another run."""
     parts = (state.optimizer, state.scheduler, state.negative)
     return [type(part).__name__ for part in parts]
-
-
-def _plain(value: Any) -> Any:
-    """``value`` without numpy's numbers, which the weights-only reader would refuse; on the CPU."""
-    if isinstance(value, Tensor):
-        return value.cpu()
-    if isinstance(value, dict):
-        plain = copy.copy(value)  # a module's knows more than its entries
-        plain.update((k, _plain(v)) for k, v in value.items())
-        return plain
-    if isinstance(value, list | tuple):
-        return type(value)(_plain(v) for v in value)
-    if hasattr(value, "item"):
-        return value.item()
-    return value
 
 
 def _path(folder: Path | str, step: int) -> Path:
@@ -132,8 +110,7 @@ def load_checkpoint(state: TrainState, path: Path | str) -> None:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        written = unsealed(path.read_bytes())
-        content = torch.load(io.BytesIO(written), map_location="cpu", weights_only=True)
+        content = read_archive(path)
     except FileNotFoundError:
         raise CheckpointError(f"there is no checkpoint {path}") from None
     except Exception as error:  # torch raises many kinds for a damaged file
@@ -143,9 +120,9 @@ def _read(path: Path) -> dict[str, Any]:
         raise CheckpointError(f"checkpoint {path} cannot be read: {reason}") from error
     if not isinstance(content, dict) or "format" not in content:
         raise CheckpointError(f"{path} is not a checkpoint of uspebm")
-    if content["format"] != CHECKPOINT_FORMAT:
+    if content["format"] not in (CHECKPOINT_FORMAT, 2):
         raise CheckpointError(
-            f"checkpoint {path} has format {content['format']}; this version reads "
+            f"checkpoint {path} has format {content['format']}; this version reads 2 and "
             f"{CHECKPOINT_FORMAT}"
         )
     if missing := PARTS - content.keys():
@@ -169,7 +146,7 @@ def _restore(state: TrainState, content: dict[str, Any], path: Path) -> None:
         raise CheckpointError(f"{path}: {one_line(error)}") from error
     device = next(state.module.parameters()).device
     kind = type(state.negative)
-    state.negative = kind(**{k: v.to(device) for k, v in _own(content["negative"]).items()})
+    state.negative = kind(**{k: v.to(device) for k, v in content["negative"].items()})
     state.engine = content["engine"]
 
 
@@ -181,7 +158,7 @@ def _compare(state: TrainState, content: dict[str, Any], path: Path) -> None:
             raise CheckpointError(
                 f"{path} was made with {one_line(saved)}, the state given has {mine}"
             )
-    same_shapes(_fields(state.negative), _own(content["negative"]), f"{path}: negative phase")
+    same_shapes(_fields(state.negative), content["negative"], f"{path}: negative phase")
     # Older ones say nothing of precision: there was one.
     for name, saved in (("seed", content["seed"]), ("precision", content.get("precision", "full"))):
         if (mine := getattr(state, name)) != saved:
@@ -192,20 +169,6 @@ def _compare(state: TrainState, content: dict[str, Any], path: Path) -> None:
 def _fields(negative: tuple[Any, ...]) -> dict[str, Tensor]:
     fields: dict[str, Tensor] = negative._asdict()  # type: ignore[attr-defined]
     return fields
-
-
-def _whole(fields: dict[str, Tensor]) -> dict[str, Tensor]:
-    """With the rows of all processes, in the main one; what has no rows is the same in all."""
-    group = current_group()
-    return {name: group.collected(v) if v.dim() else v for name, v in fields.items()}
-
-
-def _own(fields: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The opposite: with the rows that are this process's, and no others in memory."""
-    group = current_group()
-    if group.size == 1:
-        return fields
-    return {name: group.rows(v).clone() if v.dim() else v for name, v in fields.items()}
 
 
 def same_shapes(mine: dict[str, Tensor], saved: dict[str, Tensor], what: str) -> None:
@@ -232,6 +195,7 @@ def checkpointed(
     one does not wait, and leaves the last checkpoint. Until it ends nobody else trains in
     ``folder``: they get a FolderInUseError.
 
+    >>> import torch
     >>> from tempfile import TemporaryDirectory
     >>> from uspebm import MLP, Box, Importance, fit
     >>> x, phase, nets = torch.zeros(20, 1), Importance(Box(-1.0, 1.0, (1,)), 50), (MLP(1), MLP(1))
