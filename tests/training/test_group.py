@@ -22,7 +22,6 @@ from uspebm import (
     FixedNodes,
     GaussianMixture,
     Langevin,
-    NonFiniteError,
     PersistentUSP,
     TrainState,
     fit,
@@ -245,30 +244,6 @@ def test_processes_reach_the_divergence_of_one(size: int) -> None:
     assert len(set(found)) == 1
     assert found[0] < 1.5 * alone
     assert alone < 0.1
-
-
-def overflow() -> str:
-    """Chains of the second process alone run into an energy that is no number."""
-
-    class Cliff(MLP):
-        def forward(self, x: Tensor) -> Tensor:
-            cliff = torch.inf if current_group().rank else 1.0
-            return super().forward(x) * cliff
-
-    phase = Langevin(BOX, chains=8, steps=2, step_size=0.01)
-    net = Cliff(2, width=8)
-    state = TrainState.start(net, phase, torch.optim.SGD(net.parameters(), 1e-3))
-    try:
-        list(fit(state, phase, points(64, "data").float(), batch_size=16, steps=2))
-    except NonFiniteError as error:
-        return str(error)
-    return ""
-
-
-def test_a_divergence_in_one_process_ends_all() -> None:
-    first, second = in_processes(2, overflow)
-    assert "another process" in first
-    assert "not finite" in second
 
 
 def elsewhere() -> str:

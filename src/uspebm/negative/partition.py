@@ -11,6 +11,7 @@ in the end: both methods report how far it does.
 """
 
 from abc import ABC
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -20,8 +21,9 @@ from torch import Tensor
 from ..domains import Box, check_proposal, draw
 from ..energies.gradient import energy_gradient
 from ..neighbours.crowd import Crowd
+from ..neighbours.search import Neighbours
 from ..support.checks import at_least, one_of, positive
-from ..support.group import current_group
+from ..support.group import Task, current_group
 from ..types import Energy, NonFiniteError, Proposal
 
 CLEARANCE = 0.01
@@ -122,22 +124,46 @@ class Partition(ABC):
         """The length that no repulsion exceeds; of plain ones, the factor of the gradient."""
         return self.spacing / 5 if self.repulsion_size is None else self.repulsion_size
 
+    def ascend_all(self, energy: Energy, u: Tensor, shrink: float = 1.0) -> Tensor:
+        """All ascents of a round, of which each process makes those of its share of points."""
+
+        def ascend(rows: Tensor) -> Tensor:
+            x = u[rows]
+            for _ in range(self.ascent_steps):
+                x = self.ascend(energy, x, shrink)
+            return x
+
+        return current_group().spread(u, Task(torch.arange(len(u), device=u.device), ascend))
+
     def ascend(self, energy: Energy, u: Tensor, shrink: float = 1.0) -> Tensor:
         """One step of projected gradient ascent on log q, ``shrink`` times the usual size."""
         step = shrink * self.ascent_size * energy_gradient(energy, u)
         length = step.flatten(1).norm(dim=1).clamp_min(self.spacing)
         return self.domain.project(u - step * _column(self.spacing / length, u))
 
-    def repel(self, u: Tensor, crowd: Crowd, generator: torch.Generator) -> Tensor:
-        """One step of projected gradient ascent on the repulsion objective.
+    def move(
+        self,
+        u: Tensor,
+        neighbours: Neighbours,
+        generator: torch.Generator,
+        ascend: Callable[[Tensor], Tensor] | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """Repel the points that violate the spacing; any other ascends, if it is to.
 
-        Coincident points have no direction: each is pushed along one of its own, drawn from the
-        generator, so that they part, and part alike for the same seed.
+        All processes know all of ``u``; each moves its share of either kind. Returns where they
+        are now, and how far the nearest was from each before.
         """
+        group = current_group()
+        crowd = parted(neighbours.crowd(u.flatten(1), group), generator)
+        violates = crowd.nearest < self.spacing
+        tasks = [Task(_numbers(violates), lambda rows: self.repel(u[rows], crowd.of(rows)))]
+        if ascend is not None:
+            tasks.append(Task(_numbers(~violates), lambda rows: ascend(u[rows])))
+        return group.spread(u, *tasks), crowd.nearest
+
+    def repel(self, u: Tensor, crowd: Crowd) -> Tensor:
+        """One step of projected gradient ascent on the repulsion objective."""
         direction = crowd.gradient
-        if crowd.coincident.any():
-            tie = torch.randn(direction.shape, generator=generator, dtype=u.dtype, device=u.device)
-            direction = direction + tie * _column(crowd.coincident, direction)
         if self.repulsion == "plain":
             return self.domain.project(u + self.longest_repulsion * direction.view_as(u))
         norm = direction.norm(dim=1)
@@ -146,6 +172,23 @@ class Partition(ABC):
             norm > 0, torch.ones_like(norm)
         )
         return self.domain.project(u + (direction * _column(length, direction)).view_as(u))
+
+
+def parted(crowd: Crowd, generator: torch.Generator) -> Crowd:
+    """Coincident points have no direction: each gets one of its own, drawn from the generator.
+
+    So they part, and part alike for the same seed.
+    """
+    if not crowd.coincident.any():
+        return crowd
+    push = crowd.gradient
+    tie = torch.randn(push.shape, generator=generator, dtype=push.dtype, device=push.device)
+    return crowd._replace(gradient=push + tie * _column(crowd.coincident, push))
+
+
+def _numbers(of: Tensor) -> Tensor:
+    """Of the rows for which it holds."""
+    return of.nonzero().squeeze(1)
 
 
 def _column(values: Tensor, like: Tensor) -> Tensor:

@@ -28,7 +28,6 @@ import torch
 from torch import Tensor
 
 from ..energies.gradient import energy_at
-from ..neighbours.crowd import Crowd
 from ..neighbours.search import Neighbours
 from ..neighbours.sketch import sketch_of
 from ..support.checks import at_least, one_of
@@ -121,10 +120,10 @@ class PersistentUSP(Partition):
         workspace = workspace or Workspace()
         if self.redraw == "round":
             return self._step_by_rounds(energy, state, generator, workspace)
-        order, u, crowd = self._move(energy, points, self.rounds, generator, workspace)
+        order, u, nearest = self._move(energy, points, self.rounds, generator, workspace)
         nodes = self._nodes(energy, points, order, finite(u), generator)
         self._place(points, order[: self.active], u, workspace)
-        return nodes, state, self._info(crowd)
+        return nodes, state, self._info(nearest)
 
     def _step_by_rounds(
         self, energy: Energy, state: Particles, generator: torch.Generator, workspace: Workspace
@@ -133,13 +132,13 @@ class PersistentUSP(Partition):
         points, before = state.points, state.points.clone()
         try:
             for _ in range(self.rounds):
-                order, u, crowd = self._move(energy, points, 1, generator, workspace)
+                order, u, nearest = self._move(energy, points, 1, generator, workspace)
                 self._place(points, order[: self.active], finite(u), workspace)
             nodes = self._nodes(energy, points, order, u, generator)
         except BaseException:
             points.copy_(before)
             raise
-        return nodes, state, self._info(crowd)
+        return nodes, state, self._info(nearest)
 
     def _nodes(
         self,
@@ -175,9 +174,9 @@ class PersistentUSP(Partition):
         if sketch is not None:
             sketch.renew(points, rows)
 
-    def _info(self, crowd: Crowd) -> PersistentUSPInfo:
-        violating = (crowd.nearest < self.spacing).double().mean().item()
-        return PersistentUSPInfo(violating, crowd.nearest.min().item())
+    def _info(self, nearest: Tensor) -> PersistentUSPInfo:
+        violating = (nearest < self.spacing).double().mean().item()
+        return PersistentUSPInfo(violating, nearest.min().item())
 
     def _move(
         self,
@@ -186,8 +185,12 @@ class PersistentUSP(Partition):
         rounds: int,
         generator: torch.Generator,
         workspace: Workspace,
-    ) -> tuple[Tensor, Tensor, Crowd]:
-        """Draw Λ and move it: an order of all points that begins with Λ, where it is, its crowd."""
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Draw Λ and move it.
+
+        Returns an order of all points that begins with Λ, where Λ is, and how far the nearest was
+        from each of it before the last move.
+        """
         order = torch.randperm(self.particles, generator=generator, device=points.device)
         active, rest = order[: self.active], order[self.active :]
         group = current_group()
@@ -201,22 +204,16 @@ class PersistentUSP(Partition):
             neighbours = Neighbours(
                 points.flatten(1), self.spacing, rows, sketch, workspace.compiled, once
             )
-        ascend = partial(self.ascend, energy)
         merged = self.ascent_steps == self.repulsion_steps == 1
+        ascend = partial(self.ascend, energy) if merged else None
         for _ in range(rounds):
             if not merged:
-                for _ in range(self.ascent_steps):
-                    u = group.spread(ascend, u)
+                u = self.ascend_all(energy, u)
             for _ in range(self.repulsion_steps):
                 if not self.searches:
                     neighbours = self._sample_others(points, rest, generator)
-                crowd = neighbours.crowd(u.flatten(1), group)
-                violates = crowd.nearest < self.spacing
-                repelled = self.repel(u, crowd, generator)
-                if merged and not violates.all():
-                    repelled[~violates] = group.spread(ascend, u[~violates])
-                u = repelled
-        return order, u, crowd
+                u, nearest = self.move(u, neighbours, generator, ascend)
+        return order, u, nearest
 
     def _sample_others(
         self, points: Tensor, rest: Tensor, generator: torch.Generator

@@ -3,10 +3,11 @@
 Its result is that of comparing every pair, at a fraction of the cost: moving points are compared
 with each other directly, and with fixed ones through lists (:mod:`.lists`) where these are short.
 
-Processes that hold fixed points in shares compare all moving points with their own, and add up
-what each point feels: of m moving points the distances, and the d coordinates of what those feel
-that violate the spacing, however many fixed points and processes there are. Where that is little it
-is one message instead of two. No fixed point is ever sent.
+Processes that hold fixed points in shares compare all moving points with their own. All are told
+the distances of the m moving points; and each, of its share of those that violate the spacing, what
+all processes make them feel. So each receives m numbers and one for each coordinate of v violating
+points, however many fixed points and processes there are. Where that is little it is one message
+instead of two. No fixed point is ever sent.
 """
 
 import torch
@@ -52,14 +53,15 @@ class Neighbours:
             self._absent[skip] = True
         self._sketch = sketch or Sketch(fixed)
         self._fixed = PointSet(fixed, self._sketch.square)
-        self._manner = Manner(compiled, once)
+        self._compiled, self._once = compiled, once
         self._lists: Lists | None = None
         self._begun = False
 
     def crowd(self, moving: Tensor, group: Group = ALONE) -> Crowd:
         """The crowd around ``moving``, ``(m, d)``: the same points as before, moved.
 
-        In a ``group`` all processes have the same moving points, and fixed ones of their own.
+        In a ``group`` all processes have the same moving points, and fixed ones of their own. The
+        gradient is then whole for this process's share of the points that violate the spacing.
         """
         felt = Crowd(
             torch.zeros_like(moving),
@@ -69,7 +71,7 @@ class Neighbours:
         here = PointSet(moving)
         if len(self._fixed.x):
             if not self._begun:
-                self._begin(moving.clone())
+                self._begin(moving.clone(), group.size)
             if self._lists is None:
                 self._compare_all(felt, here, self._fixed, 1.0, (0, len(self._fixed.x)))
             else:
@@ -88,7 +90,7 @@ class Neighbours:
         nearest = group.least(felt.nearest)
         (rows,) = (nearest < self._spacing).nonzero(as_tuple=True)
         if len(rows):  # all others feel nothing in any process
-            felt.gradient[rows] = group.add(felt.gradient[rows])
+            felt.gradient[group.rows(rows)] = group.added_rows(felt.gradient[rows])
         return Crowd(felt.gradient, nearest, nearest == 0)
 
     def _compare_all(
@@ -108,7 +110,7 @@ class Neighbours:
             i, j = close.nonzero().unbind(1)
             feel(felt, here, other, Pairs(i, j + start), self._spacing, weight)
 
-    def _begin(self, moving: Tensor) -> None:
+    def _begin(self, moving: Tensor, processes: int) -> None:
         """Make lists, unless they would be long."""
         self._begun = True
         if _share_within(self._spacing, self._sketch.of(moving), self._sketch.coordinates) > LOOSE:
@@ -116,9 +118,8 @@ class Neighbours:
         # By the points and not by their sketches, which a resumed run makes anew.
         near = _share_within(REACH * self._spacing, moving, self._fixed.x)
         if near * len(moving) * len(self._fixed.x) <= LONGEST:
-            self._lists = Lists(
-                moving, self._fixed, self._sketch, self._spacing, self._absent, self._manner
-            )
+            fixed, manner = self._fixed, Manner(self._compiled, self._once, processes)
+            self._lists = Lists(moving, fixed, self._sketch, self._spacing, self._absent, manner)
 
 
 def _share_within(radius: float, a: Tensor, b: Tensor) -> float:

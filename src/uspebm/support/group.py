@@ -13,6 +13,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 import torch.distributed as dist
@@ -25,6 +26,15 @@ from .randomness import generator as named_generator
 
 class LostProcessError(OSError):
     """Another process of the group has ended, or cannot be reached."""
+
+
+class Task(NamedTuple):
+    """Rows to be made anew."""
+
+    rows: Tensor
+    """Their numbers, the same in all processes."""
+    work: Callable[[Tensor], Tensor]
+    """What some of these numbers become, row by row."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +87,16 @@ class Group:
             _sent(lambda: dist.all_reduce(x, dist.ReduceOp.SUM))
         return x
 
+    def added_rows(self, x: Tensor) -> Tensor:
+        """Of the sum of ``x`` over all processes, the rows that are this process's."""
+        if self.size == 1:
+            return x
+        counts = [len(part) for part in x.tensor_split(self.size)]
+        own = [counts[self.rank]] * self.size
+        found = x.new_empty(sum(own), *x.shape[1:])
+        _sent(lambda: dist.all_to_all_single(found, x.contiguous(), own, counts))
+        return found.view(self.size, own[0], *x.shape[1:]).sum(0)
+
     def least(self, x: Tensor) -> Tensor:
         """``x`` itself, which becomes the least over all processes."""
         if self.size > 1:
@@ -109,18 +129,20 @@ class Group:
         """
         if self.size == 1:
             return x.detach()
-        counts = self._counts(len(x)) if counts is None else counts
+        counts = [n for (n,) in self._counts(len(x))] if counts is None else counts
         padded = _padded(x, max(counts))
         found = x.new_empty(self.size * len(padded), *x.shape[1:])
-        _sent(lambda: dist.all_gather_into_tensor(found, padded))
-        parts = found.split(max(1, len(padded)))
-        return torch.cat([part[:n] for part, n in zip(parts, counts, strict=False)])
+        _sent(lambda: _gather(found, padded))
+        if min(counts) == max(counts):
+            return found
+        parts = found.split(len(padded))
+        return torch.cat([part[:n] for part, n in zip(parts, counts, strict=True)])
 
     def collected(self, x: Tensor) -> Tensor:
         """As ``gathered`` in the main process; the others get their own rows back."""
         if self.size == 1:
             return x
-        counts = self._counts(len(x))
+        counts = [n for (n,) in self._counts(len(x))]
         padded = _padded(x, max(counts))
         found = [torch.empty_like(padded) for _ in counts] if self.main else None
         _sent(lambda: dist.gather(padded, found))
@@ -128,36 +150,43 @@ class Group:
             return x
         return torch.cat([part[:n] for part, n in zip(found, counts, strict=True)])
 
-    def joined(self, x: Tensor) -> Tensor:
-        """The rows of all processes; this one's have their graph.
+    def joined(self, *own: Tensor) -> list[Tensor]:
+        """Of each of these, the numbers ``(n,)`` of all processes; this one's have their graph.
 
         A function of them has the same value in all processes, and its gradients, added over the
         processes, are those of one process that has all rows.
         """
         if self.size == 1:
-            return x
-        counts = self._counts(len(x))
-        parts = list(self.gathered(x, counts).split(counts))
-        parts[self.rank] = x
-        return torch.cat(parts)
+            return list(own)
+        counts = self._counts(*map(len, own))
+        found = self.gathered(torch.cat(own), [sum(each) for each in counts])
+        parts = list(found.split([n for each in counts for n in each]))
+        parts[self.rank * len(own) : (self.rank + 1) * len(own)] = own
+        return [torch.cat(parts[k :: len(own)]) for k in range(len(own))]
 
-    def spread(self, work: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-        """``work(x)``, which goes row by row, each process doing its share.
+    def spread(self, x: Tensor, *tasks: Task) -> Tensor:
+        """``x`` with some rows made anew, of which each process makes its share.
 
         Where a process comes upon numbers that are none, all raise.
         """
-        if self.size == 1:
-            return work(x)
-        share = self.rows(x)
+        x, tasks = x.clone(), tuple(task for task in tasks if len(task.rows))
+        if self.size == 1 or not tasks:
+            for rows, work in tasks:
+                x[rows] = work(rows)
+            return x
+        shares = list(zip(*(task.rows.tensor_split(self.size) for task in tasks), strict=True))
+        own = list(zip(tasks, shares[self.rank], strict=True))
         try:
-            done = work(share)
+            done = torch.cat([x[:0], *(task.work(rows) for task, rows in own if len(rows))])
         except NonFiniteError:
-            done = torch.full_like(share, torch.nan)
-        counts = [Group(rank, self.size).share(len(x)) for rank in range(self.size)]
-        found = self.gathered(done, counts)
-        if not torch.isfinite(found).all():
+            done = x.new_full((sum(len(rows) for _, rows in own), *x.shape[1:]), torch.nan)
+        found = self.gathered(done, [sum(map(len, share)) for share in shares])
+        if not torch.isfinite(
+            found.flatten(1)[:, 0]
+        ).all():  # a process in trouble sends no numbers
             raise NonFiniteError("energies or their gradients are not finite in some process")
-        return found
+        x[torch.cat([rows for share in shares for rows in share])] = found
+        return x
 
     def add_gradients(self, parameters: Iterable[Tensor]) -> None:
         """Make every gradient the sum over all processes."""
@@ -168,10 +197,10 @@ class Group:
         for gradient, part in zip(found, total.split([g.numel() for g in found]), strict=True):
             gradient.copy_(part.view_as(gradient))
 
-    def _counts(self, count: int) -> list[int]:
-        here = torch.zeros(self.size, dtype=torch.int64)
-        here[self.rank] = count
-        return [int(n) for n in self.add(here).tolist()]
+    def _counts(self, *own: int) -> list[list[int]]:
+        """How many of each there are, in each process."""
+        found: list[list[int]] = self.gathered(torch.tensor([own]), [1] * self.size).tolist()
+        return found
 
 
 ALONE = Group()
@@ -220,8 +249,16 @@ def _meet(backend: str) -> None:
     dist.init_process_group(backend, store=store, rank=rank, world_size=size)
 
 
+def _gather(found: Tensor, own: Tensor) -> None:
+    # Under its new name, where torch has that: the old one warns.
+    new = hasattr(dist, "all_gather_single")
+    getattr(dist, "all_gather_single" if new else "all_gather_into_tensor")(found, own)
+
+
 def _padded(x: Tensor, rows: int) -> Tensor:
     """``x`` with zeros after it: processes send as many rows each."""
+    if len(x) == rows:
+        return x.detach().contiguous()
     padded = x.new_zeros(rows, *x.shape[1:])
     padded[: len(x)] = x.detach()
     return padded
