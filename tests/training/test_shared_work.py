@@ -1,7 +1,7 @@
 """What processes share out: every row is made once, shares are even, and trouble is everyone's."""
 
 import os
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -19,10 +19,10 @@ from uspebm import (
     TrainState,
     fit,
 )
+from uspebm.negative import whole
 from uspebm.negative.partition import Partition
-from uspebm.neighbours import search
 from uspebm.neighbours.crowd import Crowd
-from uspebm.support.group import Group, Task, current_group
+from uspebm.support.group import current_group
 from uspebm.support.randomness import generator
 
 SIZES = [1, 2, 4] if os.environ.get("USPEBM_SOAK") else [1, 2]
@@ -40,73 +40,52 @@ def points(n: int, name: str) -> Tensor:
     return BOX.sample(n, generator(0, name), torch.float64)
 
 
-def made(phase: Any) -> tuple[list[int], list[int], float]:
-    """How many points were repelled, and how many ascended, call by call; and who violates."""
-    repelled, ascended = [], []
+class Made(NamedTuple):
+    """How many points were repelled, and how many ascended, call by call."""
+
+    repelled: list[int]
+    ascended: list[int]
+
+
+def made(phase: Any, largest_copy: int) -> Made:
+    noted = Made([], [])
     repel, ascend = Partition.repel, Partition.ascend
 
     def noting_repel(self: Partition, u: Tensor, crowd: Crowd) -> Tensor:
-        repelled.append(len(u))
+        noted.repelled.append(len(u))
         return repel(self, u, crowd)
 
     def noting_ascend(self: Partition, energy: Any, u: Tensor, shrink: float = 1.0) -> Tensor:
-        ascended.append(len(u))
+        noted.ascended.append(len(u))
         return ascend(self, energy, u, shrink)
 
-    Partition.repel = noting_repel  # type: ignore[method-assign]
-    Partition.ascend = noting_ascend  # type: ignore[method-assign]
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(whole, "LARGEST_COPY", largest_copy)
+        patch.setattr(Partition, "repel", noting_repel)
+        patch.setattr(Partition, "ascend", noting_ascend)
         state = phase.start_at(points(61, "start"))
-        _, _, info = phase.step(lambda x: x.square().sum(1), state, generator(0, "moves"))
-    finally:
-        Partition.repel, Partition.ascend = repel, ascend  # type: ignore[method-assign]
-    return repelled, ascended, info.violating
+        phase.step(lambda x: x.square().sum(1), state, generator(0, "moves"))
+    return noted
 
 
 @pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("largest_copy", [0, whole.LARGEST_COPY], ids=["shares", "copies"])
 @pytest.mark.parametrize("name", SHARED)
-def test_each_process_moves_its_share_of_either_kind(name: str, size: int) -> None:
-    """Of the points repelled in a round as of those that ascend: no process does for all."""
-    alone, found = made(SHARED[name]), in_processes(size, made, SHARED[name])
-    assert min(alone[0]) >= SIZES[-1]  # else shares might be empty, and not be counted
-    assert len({violating for _, _, violating in found}) == 1
-    for whole, *shares in (
-        (alone[0], *(repelled for repelled, _, _ in found)),
-        (alone[1], *(ascended for _, ascended, _ in found)),
-    ):
-        for together, *each in zip(whole, *shares, strict=True):
-            assert sum(each) == together
-            assert max(each) - min(each) <= 1
-
-
-ROWS = torch.tensor([5, 0, 3, 1])
-
-
-def spread() -> tuple[Tensor, list[int]]:
-    """Some rows, and of another kind none; and those that were asked for here."""
-    asked: list[int] = []
-
-    def tripled(rows: Tensor) -> Tensor:
-        asked.extend(rows.tolist())
-        return 3 * x[rows]
-
-    x = points(7, "x")
-    return current_group().spread(x, Task(ROWS, tripled), Task(ROWS[:0], tripled)), asked
-
-
-@pytest.mark.parametrize("size", SIZES)
-def test_rows_are_made_once(size: int) -> None:
-    x, expected = points(7, "x"), points(7, "x")
-    expected[ROWS] *= 3
-    found = in_processes(size, spread)
-    for made_anew, _ in found:
-        assert torch.equal(made_anew, expected)
-    assert sorted(row for _, asked in found for row in asked) == sorted(ROWS.tolist())
-    assert not torch.equal(expected, x)
+def test_each_process_moves_its_share(name: str, largest_copy: int, size: int) -> None:
+    """No process does for all: it would have as many as one that is alone."""
+    alone = made(SHARED[name], largest_copy)
+    found = in_processes(size, made, SHARED[name], largest_copy)
+    for together, *each in zip(alone.repelled, *(m.repelled for m in found), strict=True):
+        assert sum(each) == together
+        assert max(each) - min(each) <= 1
+    # Where all of its points are repelled, a process makes no ascent, so these do not go in step.
+    ascended = [sum(m.ascended) for m in found]
+    assert sum(ascended) == sum(alone.ascended)
+    assert max(ascended) < sum(alone.ascended) or size == 1
 
 
 def put_together() -> tuple[list[Tensor], Tensor, Tensor]:
-    """Numbers of several lengths, which may be none; and sums of which each has some rows."""
+    """Numbers of several lengths, which may be none; and rows that are dealt, or one of them."""
     group = current_group()
     own = points(3, "a")[: group.rank, 0].requires_grad_(), points(2, "b")[:, 0] + group.rank
     joined = group.joined(*own)
@@ -114,8 +93,8 @@ def put_together() -> tuple[list[Tensor], Tensor, Tensor]:
         joined[0].square().sum().backward()
         assert own[0].grad is not None
         assert torch.equal(own[0].grad, 2 * own[0].detach())
-    sums = group.added_rows((1.0 + group.rank) * points(5, "x"))
-    return [part.detach() for part in joined], sums, group.added_rows(points(1, "one"))
+    dealt = group.dealt((1.0 + group.rank) * points(5, "x"))
+    return [part.detach() for part in joined], dealt, group.dealt(points(1, "one"))
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -125,18 +104,19 @@ def test_numbers_are_put_together_in_the_order_of_ranks(size: int) -> None:
     for joined, _, _ in found:
         assert torch.equal(joined[0], torch.cat([a[:rank] for rank in range(size)]))
         assert torch.equal(joined[1], torch.cat([b + rank for rank in range(size)]))
-    total = sum(range(1, size + 1))
-    torch.testing.assert_close(torch.cat([sums for _, sums, _ in found]), total * x)
-    torch.testing.assert_close(torch.cat([few for _, _, few in found]), size * one)
+    each = torch.stack([(1.0 + rank) * x for rank in range(size)])
+    assert torch.equal(torch.cat([dealt for _, dealt, _ in found], 1), each)
+    assert torch.equal(torch.cat([few for _, _, few in found], 1), one.expand(size, 1, 2))
 
 
-def alone_together(active: int, short: int) -> Tensor:
+def alone_together(active: int, largest_copy: int) -> Tensor:
     """As few points as that, where some process has none to move."""
-    search.SHORT_MESSAGE = short
     phase = PersistentUSP(**CROWDED, active=active, nodes=61, rounds=4)
     state, group = phase.start_at(points(61, "start")), current_group()
-    for k in range(3):
-        _, state, _ = phase.step(fussy, state, generator(0, "few", k))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(whole, "LARGEST_COPY", largest_copy)
+        for k in range(3):
+            _, state, _ = phase.step(fussy, state, generator(0, "few", k))
     return group.gathered(state.points)
 
 
@@ -146,10 +126,10 @@ def fussy(x: Tensor) -> Tensor:
     return x.square().sum(1)
 
 
-@pytest.mark.parametrize("short", [0, search.SHORT_MESSAGE])
-def test_a_process_may_have_nothing_to_move(short: int) -> None:
-    expected = alone_together(1, short)
-    for found in in_processes(2, alone_together, 1, short):
+@pytest.mark.parametrize("largest_copy", [0, whole.LARGEST_COPY], ids=["shares", "copies"])
+def test_a_process_may_have_nothing_to_move(largest_copy: int) -> None:
+    expected = alone_together(1, largest_copy)
+    for found in in_processes(2, alone_together, 1, largest_copy):
         torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
 
 
@@ -183,15 +163,3 @@ def test_so_it_does_where_points_are_moved_together(phase: Any) -> None:
     said = in_processes(2, overflow, phase)
     assert "not finite in some process" in said[0]
     assert said[0] == said[1]
-
-
-def test_who_is_first_has_the_rows_over() -> None:
-    """Two ways to say whose rows are whose must agree."""
-    for count in range(9):
-        rows = torch.arange(count)
-        for size in (1, 2, 4):
-            shares = rows.tensor_split(size)
-            assert all(
-                torch.equal(Group(rank, size).rows(rows), share)
-                for rank, share in enumerate(shares)
-            )

@@ -23,7 +23,7 @@ from ..energies.gradient import energy_gradient
 from ..neighbours.crowd import Crowd
 from ..neighbours.search import Neighbours
 from ..support.checks import at_least, one_of, positive
-from ..support.group import Task, current_group
+from ..support.group import current_group
 from ..types import Energy, NonFiniteError, Proposal
 
 CLEARANCE = 0.01
@@ -125,15 +125,14 @@ class Partition(ABC):
         return self.spacing / 5 if self.repulsion_size is None else self.repulsion_size
 
     def ascend_all(self, energy: Energy, u: Tensor, shrink: float = 1.0) -> Tensor:
-        """All ascents of a round, of which each process makes those of its share of points."""
+        """All ascents of a round, each process making those of its share of the points."""
 
-        def ascend(rows: Tensor) -> Tensor:
-            x = u[rows]
+        def ascended(x: Tensor) -> tuple[Tensor, Tensor]:
             for _ in range(self.ascent_steps):
                 x = self.ascend(energy, x, shrink)
-            return x
+            return x, x.new_zeros(len(x))
 
-        return current_group().spread(u, Task(torch.arange(len(u), device=u.device), ascend))
+        return current_group().spread(ascended, u)[0]
 
     def ascend(self, energy: Energy, u: Tensor, shrink: float = 1.0) -> Tensor:
         """One step of projected gradient ascent on log q, ``shrink`` times the usual size."""
@@ -150,16 +149,26 @@ class Partition(ABC):
     ) -> tuple[Tensor, Tensor]:
         """Repel the points that violate the spacing; any other ascends, if it is to.
 
-        All processes know all of ``u``; each moves its share of either kind. Returns where they
-        are now, and how far the nearest was from each before.
+        All processes know all of ``u``, and each moves its share. Returns where they are now, and
+        how far the nearest was from each before.
         """
         group = current_group()
-        crowd = parted(neighbours.crowd(u.flatten(1), group), generator)
-        violates = crowd.nearest < self.spacing
-        tasks = [Task(_numbers(violates), lambda rows: self.repel(u[rows], crowd.of(rows)))]
-        if ascend is not None:
-            tasks.append(Task(_numbers(~violates), lambda rows: ascend(u[rows])))
-        return group.spread(u, *tasks), crowd.nearest
+        crowd = neighbours.crowd(u.flatten(1), group)
+        ties = bool(crowd.coincident.any())
+        if ties:
+            crowd = _parted(crowd, group.rows(_directions(u, generator)))
+
+        def moved(own: Tensor) -> tuple[Tensor, Tensor]:
+            violates = crowd.nearest < self.spacing
+            x = self.repel(own, crowd)
+            if ascend is not None and not violates.all():
+                x[~violates] = ascend(own[~violates])
+            return x, crowd.nearest
+
+        u, nearest = group.spread(moved, u)
+        if group.size > 1 and not ties and (nearest == 0).any():
+            _directions(u, generator)  # as another process did: draws stay the same in all
+        return u, nearest
 
     def repel(self, u: Tensor, crowd: Crowd) -> Tensor:
         """One step of projected gradient ascent on the repulsion objective."""
@@ -174,21 +183,18 @@ class Partition(ABC):
         return self.domain.project(u + (direction * _column(length, direction)).view_as(u))
 
 
-def parted(crowd: Crowd, generator: torch.Generator) -> Crowd:
-    """Coincident points have no direction: each gets one of its own, drawn from the generator.
+def _directions(u: Tensor, generator: torch.Generator) -> Tensor:
+    """One for each point, at random."""
+    return torch.randn(u.flatten(1).shape, generator=generator, dtype=u.dtype, device=u.device)
 
-    So they part, and part alike for the same seed.
+
+def _parted(crowd: Crowd, directions: Tensor) -> Crowd:
+    """Coincident points have no direction: each is pushed along one of its own, so that they part.
+
+    Drawn from the generator, and so alike for the same seed.
     """
-    if not crowd.coincident.any():
-        return crowd
-    push = crowd.gradient
-    tie = torch.randn(push.shape, generator=generator, dtype=push.dtype, device=push.device)
-    return crowd._replace(gradient=push + tie * _column(crowd.coincident, push))
-
-
-def _numbers(of: Tensor) -> Tensor:
-    """Of the rows for which it holds."""
-    return of.nonzero().squeeze(1)
+    coincident = _column(crowd.coincident, directions)
+    return crowd._replace(gradient=crowd.gradient + directions * coincident)
 
 
 def _column(values: Tensor, like: Tensor) -> Tensor:

@@ -34,6 +34,7 @@ from ..support.checks import at_least, one_of
 from ..support.group import current_group
 from ..types import Energy, Nodes, Workspace
 from .partition import Particles, Partition, expect_particles, finite
+from .whole import place, whole_of
 
 
 class PersistentUSPInfo(NamedTuple):
@@ -122,7 +123,7 @@ class PersistentUSP(Partition):
             return self._step_by_rounds(energy, state, generator, workspace)
         order, u, nearest = self._move(energy, points, self.rounds, generator, workspace)
         nodes = self._nodes(energy, points, order, finite(u), generator)
-        self._place(points, order[: self.active], u, workspace)
+        place(points, self.particles, order[: self.active], u, workspace, self.searches)
         return nodes, state, self._info(nearest)
 
     def _step_by_rounds(
@@ -133,7 +134,8 @@ class PersistentUSP(Partition):
         try:
             for _ in range(self.rounds):
                 order, u, nearest = self._move(energy, points, 1, generator, workspace)
-                self._place(points, order[: self.active], finite(u), workspace)
+                rows = order[: self.active]
+                place(points, self.particles, rows, finite(u), workspace, self.searches)
             nodes = self._nodes(energy, points, order, u, generator)
         except BaseException:
             points.copy_(before)
@@ -166,14 +168,6 @@ class PersistentUSP(Partition):
         x[~moved] = points[group.mine(order[place[~moved]], self.particles)[1]]
         return Nodes(x, -energy_at(energy, x))
 
-    def _place(self, points: Tensor, rows: Tensor, u: Tensor, workspace: Workspace) -> None:
-        """Put ``u`` into these rows of all points, and keep the sketch of ours in step."""
-        own, rows = current_group().mine(rows, self.particles)
-        sketch = sketch_of(points, workspace) if self.searches else None
-        points[rows] = u[own]
-        if sketch is not None:
-            sketch.renew(points, rows)
-
     def _info(self, nearest: Tensor) -> PersistentUSPInfo:
         violating = (nearest < self.spacing).double().mean().item()
         return PersistentUSPInfo(violating, nearest.min().item())
@@ -193,16 +187,20 @@ class PersistentUSP(Partition):
         """
         order = torch.randperm(self.particles, generator=generator, device=points.device)
         active, rest = order[: self.active], order[self.active :]
-        group = current_group()
-        own, rows = group.mine(active, self.particles)
-        u = points.new_zeros(len(active), *points.shape[1:])
-        u[own] = points[rows]
-        u = group.add(u)
+        whole = whole_of(points, self.particles, workspace)
+        shared = whole is None
+        own, rows = current_group().mine(active, self.particles)
+        if whole is None:
+            u = points.new_zeros(len(active), *points.shape[1:])
+            u[own] = points[rows]
+            u = current_group().add(u)
+        else:
+            points, rows, u = whole, active, whole[active]
         if self.searches:
             sketch = sketch_of(points, workspace)
             once = rounds * self.repulsion_steps == 1
             neighbours = Neighbours(
-                points.flatten(1), self.spacing, rows, sketch, workspace.compiled, once
+                points.flatten(1), self.spacing, rows, sketch, workspace.compiled, once, shared
             )
         merged = self.ascent_steps == self.repulsion_steps == 1
         ascend = partial(self.ascend, energy) if merged else None
@@ -211,13 +209,15 @@ class PersistentUSP(Partition):
                 u = self.ascend_all(energy, u)
             for _ in range(self.repulsion_steps):
                 if not self.searches:
-                    neighbours = self._sample_others(points, rest, generator)
+                    neighbours = self._sample_others(points, rest, generator, shared)
                 u, nearest = self.move(u, neighbours, generator, ascend)
         return order, u, nearest
 
     def _sample_others(
-        self, points: Tensor, rest: Tensor, generator: torch.Generator
+        self, points: Tensor, rest: Tensor, generator: torch.Generator, shared: bool
     ) -> Neighbours:
         drawn = torch.randperm(len(rest), generator=generator, device=points.device)
-        _, rows = current_group().mine(rest[drawn[: self.others]], self.particles)
-        return Neighbours(points[rows].flatten(1), self.spacing)
+        rows = rest[drawn[: self.others]]
+        if shared:
+            _, rows = current_group().mine(rows, self.particles)
+        return Neighbours(points[rows].flatten(1), self.spacing, shared=shared)

@@ -94,7 +94,7 @@ class USP(Partition):
                 u, _ = self.move(u, alone, generator)
             moved = (u - before).flatten(1).norm(dim=1).max().item()
             rounds += 1
-        nearest = alone.crowd(finite(u).flatten(1), group).nearest
+        nearest = group.gathered(alone.crowd(finite(u).flatten(1), group).nearest)
         info = USPInfo(
             rounds=rounds,
             moved=moved,

@@ -43,10 +43,6 @@ class Crowd(NamedTuple):
     coincident: Tensor
     """Whether another point lies in the very same place, ``(m,)``: then it has no direction."""
 
-    def of(self, rows: Tensor) -> "Crowd":
-        """What some of the points feel."""
-        return Crowd(self.gradient[rows], self.nearest[rows], self.coincident[rows])
-
 
 class Pairs(NamedTuple):
     """Pairs of the i-th moving and the j-th other point, ordered by i."""

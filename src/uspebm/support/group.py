@@ -13,7 +13,6 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import torch
 import torch.distributed as dist
@@ -26,15 +25,6 @@ from .randomness import generator as named_generator
 
 class LostProcessError(OSError):
     """Another process of the group has ended, or cannot be reached."""
-
-
-class Task(NamedTuple):
-    """Rows to be made anew."""
-
-    rows: Tensor
-    """Their numbers, the same in all processes."""
-    work: Callable[[Tensor], Tensor]
-    """What some of these numbers become, row by row."""
 
 
 @dataclass(frozen=True)
@@ -87,15 +77,15 @@ class Group:
             _sent(lambda: dist.all_reduce(x, dist.ReduceOp.SUM))
         return x
 
-    def added_rows(self, x: Tensor) -> Tensor:
-        """Of the sum of ``x`` over all processes, the rows that are this process's."""
+    def dealt(self, x: Tensor) -> Tensor:
+        """This process's rows of ``x``, as each process has them: ``(size, n, ...)``."""
         if self.size == 1:
-            return x
+            return x.unsqueeze(0)
         counts = [len(part) for part in x.tensor_split(self.size)]
         own = [counts[self.rank]] * self.size
         found = x.new_empty(sum(own), *x.shape[1:])
         _sent(lambda: dist.all_to_all_single(found, x.contiguous(), own, counts))
-        return found.view(self.size, own[0], *x.shape[1:]).sum(0)
+        return found.view(self.size, own[0], *x.shape[1:])
 
     def least(self, x: Tensor) -> Tensor:
         """``x`` itself, which becomes the least over all processes."""
@@ -164,29 +154,27 @@ class Group:
         parts[self.rank * len(own) : (self.rank + 1) * len(own)] = own
         return [torch.cat(parts[k :: len(own)]) for k in range(len(own))]
 
-    def spread(self, x: Tensor, *tasks: Task) -> Tensor:
-        """``x`` with some rows made anew, of which each process makes its share.
+    def spread(
+        self, work: Callable[[Tensor], tuple[Tensor, Tensor]], x: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """``work(x)``, which goes row by row, each process doing its share.
 
-        Where a process comes upon numbers that are none, all raise.
+        It makes a new row of each, and a number. Where a process comes upon numbers that are none,
+        all raise.
         """
-        x, tasks = x.clone(), tuple(task for task in tasks if len(task.rows))
-        if self.size == 1 or not tasks:
-            for rows, work in tasks:
-                x[rows] = work(rows)
-            return x
-        shares = list(zip(*(task.rows.tensor_split(self.size) for task in tasks), strict=True))
-        own = list(zip(tasks, shares[self.rank], strict=True))
+        if self.size == 1:
+            return work(x)
+        own = self.rows(x)
         try:
-            done = torch.cat([x[:0], *(task.work(rows) for task, rows in own if len(rows))])
+            rows, numbers = work(own) if len(own) else (own, x.new_empty(0))
         except NonFiniteError:
-            done = x.new_full((sum(len(rows) for _, rows in own), *x.shape[1:]), torch.nan)
-        found = self.gathered(done, [sum(map(len, share)) for share in shares])
-        if not torch.isfinite(
-            found.flatten(1)[:, 0]
-        ).all():  # a process in trouble sends no numbers
+            rows, numbers = own, x.new_full((len(own),), torch.nan)
+        sent = torch.cat([rows.flatten(1), numbers.unsqueeze(1)], 1)
+        counts = [Group(rank, self.size).share(len(x)) for rank in range(self.size)]
+        found = self.gathered(sent, counts)
+        if not torch.isfinite(found[:, -1]).all():
             raise NonFiniteError("energies or their gradients are not finite in some process")
-        x[torch.cat([rows for share in shares for rows in share])] = found
-        return x
+        return found[:, :-1].reshape(x.shape), found[:, -1].contiguous()
 
     def add_gradients(self, parameters: Iterable[Tensor]) -> None:
         """Make every gradient the sum over all processes."""
