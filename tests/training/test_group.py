@@ -133,7 +133,9 @@ def moves(
 HEARS, PLACES = Neighbours.crowd, whole.place
 
 
-def deaf_crowd(self: Neighbours, moving: Tensor, group: Group = ALONE) -> Crowd:
+def deaf_crowd(
+    self: Neighbours, moving: Tensor, group: Group = ALONE, shared: bool = False
+) -> Crowd:
     """The mutant: points of one process do not feel those of another."""
     return HEARS(self, group.rows(moving))
 

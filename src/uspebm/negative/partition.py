@@ -146,14 +146,16 @@ class Partition(ABC):
         neighbours: Neighbours,
         generator: torch.Generator,
         ascend: Callable[[Tensor], Tensor] | None = None,
+        shared: bool = False,
     ) -> tuple[Tensor, Tensor]:
         """Repel the points that violate the spacing; any other ascends, if it is to.
 
-        All processes know all of ``u``, and each moves its share. Returns where they are now, and
-        how far the nearest was from each before.
+        All processes know all of ``u``, and each moves its share; the points that stay are the same
+        in all, or ``shared`` out. Returns where they are now, and how far the nearest was from each
+        before.
         """
         group = current_group()
-        crowd = neighbours.crowd(u.flatten(1), group)
+        crowd = neighbours.crowd(u.flatten(1), group, shared)
         ties = bool(crowd.coincident.any())
         if ties:
             crowd = _parted(crowd, group.rows(_directions(u, generator)))

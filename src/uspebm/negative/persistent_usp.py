@@ -10,10 +10,10 @@ Kim & Ye (2022), section 5.1. For every update of the parameters,
 With one ascent and one repulsion per round the two merge, as in the paper's experiments: a point
 that violates the spacing is repelled, any other ascends.
 
-Processes that train together hold n / k points each, and all know Λ: each compares Λ with its own
-points and makes its share of the ascents. For an update they send, per round, what Λ feels and
-where it ascends, so about one number for each coordinate of Λ; that grows neither with n nor, per
-process, with k.
+Processes that train together hold n / k points each, and all know Λ, of which each moves its share.
+In a round they tell each other where that went: one number for each coordinate of Λ. Where they
+have no copy of all points (:mod:`.whole`), each first tells the others what their share feels of
+its points, as many numbers again. Neither grows with n nor, per process, with k.
 
 Not guaranteed: that the spacing holds, or that the points cover the support. The share of
 violating points in ``Info`` tells whether repulsion still has work to do; where it has none, the
@@ -200,7 +200,7 @@ class PersistentUSP(Partition):
             sketch = sketch_of(points, workspace)
             once = rounds * self.repulsion_steps == 1
             neighbours = Neighbours(
-                points.flatten(1), self.spacing, rows, sketch, workspace.compiled, once, shared
+                points.flatten(1), self.spacing, rows, sketch, workspace.compiled, once
             )
         merged = self.ascent_steps == self.repulsion_steps == 1
         ascend = partial(self.ascend, energy) if merged else None
@@ -210,7 +210,7 @@ class PersistentUSP(Partition):
             for _ in range(self.repulsion_steps):
                 if not self.searches:
                     neighbours = self._sample_others(points, rest, generator, shared)
-                u, nearest = self.move(u, neighbours, generator, ascend)
+                u, nearest = self.move(u, neighbours, generator, ascend, shared)
         return order, u, nearest
 
     def _sample_others(
@@ -220,4 +220,4 @@ class PersistentUSP(Partition):
         rows = rest[drawn[: self.others]]
         if shared:
             _, rows = current_group().mine(rows, self.particles)
-        return Neighbours(points[rows].flatten(1), self.spacing, shared=shared)
+        return Neighbours(points[rows].flatten(1), self.spacing)

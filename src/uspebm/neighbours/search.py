@@ -34,7 +34,6 @@ class Neighbours:
         sketch: The sketch of ``fixed``, where the caller has one.
         compiled: Whether to use compiled code, which the machine must have.
         once: Whether the crowd is asked for once only, and lists need not last.
-        shared: Whether the other processes of a group have other fixed points.
     """
 
     def __init__(
@@ -45,10 +44,8 @@ class Neighbours:
         sketch: Sketch | None = None,
         compiled: bool = False,
         once: bool = False,
-        shared: bool = False,
     ) -> None:
         self._spacing = spacing
-        self._shared = shared
         self._absent = torch.zeros(len(fixed), dtype=torch.bool, device=fixed.device)
         if skip is not None:
             self._absent[skip] = True
@@ -58,15 +55,15 @@ class Neighbours:
         self._lists: Lists | None = None
         self._begun = False
 
-    def crowd(self, moving: Tensor, group: Group = ALONE) -> Crowd:
+    def crowd(self, moving: Tensor, group: Group = ALONE, shared: bool = False) -> Crowd:
         """The crowd around ``moving``, ``(m, d)``: the same points as before, moved.
 
         In a ``group``, all of which have the same moving points, that around this process's share.
+        Fixed points are the same in all, or ``shared`` out.
         """
         everyone = PointSet(moving)
         first, last = group.span(len(moving))
-        own = everyone if group.size == 1 else PointSet(moving[first:last])
-        shared = self._shared and group.size > 1
+        own = PointSet(moving[first:last], everyone.square[first:last])
         felt = self._feel_fixed(everyone if shared else own, group.size)
         if shared:
             felt = _felt_by_all(felt, group)
