@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from uspebm import Box, CrowdedUSP, Gaussian, PersistentUSP
-from uspebm.negative import crowded_usp as crowded
+from uspebm.negative import whole
 from uspebm.neighbours.sketch import Sketch, sketch_of
 from uspebm.support.randomness import generator
 from uspebm.types import Workspace
@@ -82,8 +82,8 @@ def test_points_are_sketched_only_for_a_search_among_all(monkeypatch: pytest.Mon
         asked.append(len(points))
         return sketch(points, workspace)
 
-    monkeypatch.setattr(crowded, "sketch_of", counted)
-    for others, times in ((None, 1), (100, 0)):
+    monkeypatch.setattr(whole, "sketch_of", counted)
+    for others, times in ((None, 2), (100, 0)):  # after moves, and after restarts
         asked.clear()
         phase = replace(PHASE, restarts=3, phase=replace(PHASE.phase, others=others))
         phase.step(flat, phase.init(generator(0)), generator(0))

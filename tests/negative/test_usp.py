@@ -53,8 +53,8 @@ def test_points_that_all_start_in_one_place_spread() -> None:
 
 def test_attraction_instead_of_repulsion_is_noticed() -> None:
     class Attracting(USP):
-        def repel(self, u: Tensor, crowd: Crowd, generator: torch.Generator) -> Tensor:
-            return super().repel(u, crowd._replace(gradient=-crowd.gradient), generator)
+        def repel(self, u: Tensor, crowd: Crowd) -> Tensor:
+            return super().repel(u, crowd._replace(gradient=-crowd.gradient))
 
     phase = Attracting(domain=UNIT, particles=packed(0.2, 0.4), spacing=0.2, rounds=200)
     with pytest.raises(AssertionError):

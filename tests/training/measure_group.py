@@ -106,7 +106,7 @@ class Watch(Thread):
 def messages_noted() -> list[int]:
     """The bytes of every message from now on, as they are sent."""
     noted: list[int] = []
-    for call in ("all_reduce", "all_gather_into_tensor"):
+    for call in ("all_reduce", "all_gather_single", "all_to_all_single"):
         setattr(dist, call, _noting(getattr(dist, call), noted))
     return noted
 

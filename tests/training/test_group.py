@@ -22,20 +22,20 @@ from uspebm import (
     FixedNodes,
     GaussianMixture,
     Langevin,
-    NonFiniteError,
     PersistentUSP,
     TrainState,
     fit,
     grid_density,
 )
 from uspebm.evaluation.grid_density import kl
-from uspebm.neighbours import search
+from uspebm.negative import persistent_usp, whole
 from uspebm.neighbours.crowd import Crowd
 from uspebm.neighbours.search import Neighbours
 from uspebm.objective import LIKELIHOOD, Leveled, Objective, Tempered, node_term
 from uspebm.support.group import ALONE, Group, current_group
 from uspebm.support.randomness import generator
 from uspebm.training import loop, resume, save
+from uspebm.types import Workspace
 
 SIZES = [1, 2, 4] if os.environ.get("USPEBM_SOAK") else [1, 2]
 OBJECTIVES: dict[str, Objective] = {
@@ -113,32 +113,39 @@ MOVED: dict[str, Any] = {
 
 
 def moves(
-    phase: Any, deaf: bool = False, short: int = search.SHORT_MESSAGE
+    phase: Any, mutant: str = "", largest_copy: int = whole.LARGEST_COPY
 ) -> tuple[Tensor, Tensor, Any]:
     """Points after three updates' moves, the sorted weights of the nodes, and what is said."""
-    search.SHORT_MESSAGE = short
-    if deaf:
+    whole.LARGEST_COPY = largest_copy
+    if mutant == "deaf":
         Neighbours.crowd = deaf_crowd  # type: ignore[method-assign]
+    if mutant == "forgetful":
+        persistent_usp.place = forgetful_place  # type: ignore[attr-defined]
     start = points(60, "start")
     state = phase.start_at(torch.cat([start, start[7:8]]))  # two in the very same place
-    energy, group = network(), current_group()
+    energy, group, workspace = network(), current_group(), Workspace()
     for k in range(3):
-        nodes, state, info = phase.step(energy, state, generator(0, "moves", k))
+        nodes, state, info = phase.step(energy, state, generator(0, "moves", k), workspace)
     weights = group.gathered(nodes.log_weight).sort().values
     return group.gathered(state.points), weights, tuple(info)
 
 
-HEARS = Neighbours.crowd
+HEARS, PLACES = Neighbours.crowd, whole.place
 
 
-def deaf_crowd(self: Neighbours, moving: Tensor, group: Group = ALONE) -> Crowd:
-    """The mutant: nobody is told of violations of what the second process holds."""
-    felt = HEARS(self, moving)
-    if group.rank:
-        felt.gradient.zero_()
-        felt.nearest.fill_(CROWDED["spacing"])
-    nearest = group.least(felt.nearest)
-    return Crowd(group.add(felt.gradient), nearest, nearest == 0)
+def deaf_crowd(
+    self: Neighbours, moving: Tensor, group: Group = ALONE, shared: bool = False
+) -> Crowd:
+    """The mutant: points of one process do not feel those of another."""
+    return HEARS(self, group.rows(moving))
+
+
+def forgetful_place(
+    points: Tensor, particles: int, rows: Tensor, x: Tensor, workspace: Workspace, sketched: bool
+) -> None:
+    """The mutant: nobody remembers where points of other processes went."""
+    own, _ = current_group().mine(rows, particles)
+    PLACES(points, particles, rows[own], x[own], workspace, sketched)
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -149,16 +156,23 @@ def test_points_move_as_in_one_process(size: int) -> None:
 
 
 @pytest.mark.parametrize("size", SIZES[1:])
-def test_they_do_where_messages_are_long(size: int) -> None:
-    """Then distances are sent first, and what is felt only of points that feel something."""
-    expected = moves(MOVED["crowded"])
-    for found in in_processes(size, moves, MOVED["crowded"], False, 0):
+@pytest.mark.parametrize("name", ["ps-usp", "ps-usp sampled", "ps-usp uniform", "crowded"])
+def test_they_do_where_no_process_has_all_points(name: str, size: int) -> None:
+    """Then each tells the others what it makes their points feel."""
+    expected = moves(MOVED[name])
+    for found in in_processes(size, moves, MOVED[name], "", 0):
         torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
 
 
-def test_points_that_do_not_feel_those_of_other_processes_move_elsewhere() -> None:
+@pytest.mark.parametrize(
+    ("mutant", "largest_copy"),
+    [("deaf", whole.LARGEST_COPY), ("deaf", 0), ("forgetful", whole.LARGEST_COPY)],
+)
+def test_points_that_do_not_feel_those_of_other_processes_move_elsewhere(
+    mutant: str, largest_copy: int
+) -> None:
     expected = moves(MOVED["ps-usp"])[0]
-    found = in_processes(2, moves, MOVED["ps-usp"], True)[0][0]
+    found = in_processes(2, moves, MOVED["ps-usp"], mutant, largest_copy)[0][0]
     assert (found - expected).abs().max() > 0.01
 
 
@@ -245,30 +259,6 @@ def test_processes_reach_the_divergence_of_one(size: int) -> None:
     assert len(set(found)) == 1
     assert found[0] < 1.5 * alone
     assert alone < 0.1
-
-
-def overflow() -> str:
-    """Chains of the second process alone run into an energy that is no number."""
-
-    class Cliff(MLP):
-        def forward(self, x: Tensor) -> Tensor:
-            cliff = torch.inf if current_group().rank else 1.0
-            return super().forward(x) * cliff
-
-    phase = Langevin(BOX, chains=8, steps=2, step_size=0.01)
-    net = Cliff(2, width=8)
-    state = TrainState.start(net, phase, torch.optim.SGD(net.parameters(), 1e-3))
-    try:
-        list(fit(state, phase, points(64, "data").float(), batch_size=16, steps=2))
-    except NonFiniteError as error:
-        return str(error)
-    return ""
-
-
-def test_a_divergence_in_one_process_ends_all() -> None:
-    first, second = in_processes(2, overflow)
-    assert "another process" in first
-    assert "not finite" in second
 
 
 def elsewhere() -> str:

@@ -20,11 +20,10 @@ import torch
 from torch import Tensor
 
 from ..domains import Box, draw
-from ..neighbours.sketch import sketch_of
-from ..support.group import current_group
 from ..types import Energy, Nodes, Proposal, Workspace
 from .partition import Particles
 from .persistent_usp import PersistentUSP
+from .whole import place
 
 
 class CrowdedState(NamedTuple):
@@ -130,12 +129,8 @@ class CrowdedUSP:
         count = int(self.restarts) + (chance < self.restarts % 1)
         if count:
             order = torch.randperm(self.particles, generator=generator, device=points.device)
-            own, rows = current_group().mine(order[:count], self.particles)
-            # Where neighbours are looked for among all points, their sketch is kept in step.
-            sketch = sketch_of(points, workspace) if self.searches else None
-            points[rows] = self.draw_fresh(count, generator, points.dtype)[own]
-            if sketch is not None:
-                sketch.renew(points, rows)
+            fresh = self.draw_fresh(count, generator, points.dtype)
+            place(points, self.particles, order[:count], fresh, workspace, self.searches)
 
     def draw_fresh(self, count: int, generator: torch.Generator, dtype: torch.dtype) -> Tensor:
         """Points to start afresh at, within the domain."""

@@ -11,6 +11,7 @@ in the end: both methods report how far it does.
 """
 
 from abc import ABC
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -20,6 +21,7 @@ from torch import Tensor
 from ..domains import Box, check_proposal, draw
 from ..energies.gradient import energy_gradient
 from ..neighbours.crowd import Crowd
+from ..neighbours.search import Neighbours
 from ..support.checks import at_least, one_of, positive
 from ..support.group import current_group
 from ..types import Energy, NonFiniteError, Proposal
@@ -122,22 +124,57 @@ class Partition(ABC):
         """The length that no repulsion exceeds; of plain ones, the factor of the gradient."""
         return self.spacing / 5 if self.repulsion_size is None else self.repulsion_size
 
+    def ascend_all(self, energy: Energy, u: Tensor, shrink: float = 1.0) -> Tensor:
+        """All ascents of a round, each process making those of its share of the points."""
+
+        def ascended(x: Tensor) -> tuple[Tensor, Tensor]:
+            for _ in range(self.ascent_steps):
+                x = self.ascend(energy, x, shrink)
+            return x, x.new_zeros(len(x))
+
+        return current_group().spread(ascended, u)[0]
+
     def ascend(self, energy: Energy, u: Tensor, shrink: float = 1.0) -> Tensor:
         """One step of projected gradient ascent on log q, ``shrink`` times the usual size."""
         step = shrink * self.ascent_size * energy_gradient(energy, u)
         length = step.flatten(1).norm(dim=1).clamp_min(self.spacing)
         return self.domain.project(u - step * _column(self.spacing / length, u))
 
-    def repel(self, u: Tensor, crowd: Crowd, generator: torch.Generator) -> Tensor:
-        """One step of projected gradient ascent on the repulsion objective.
+    def move(
+        self,
+        u: Tensor,
+        neighbours: Neighbours,
+        generator: torch.Generator,
+        ascend: Callable[[Tensor], Tensor] | None = None,
+        shared: bool = False,
+    ) -> tuple[Tensor, Tensor]:
+        """Repel the points that violate the spacing; any other ascends, if it is to.
 
-        Coincident points have no direction: each is pushed along one of its own, drawn from the
-        generator, so that they part, and part alike for the same seed.
+        All processes know all of ``u``, and each moves its share; the points that stay are the same
+        in all, or ``shared`` out. Returns where they are now, and how far the nearest was from each
+        before.
         """
+        group = current_group()
+        crowd = neighbours.crowd(u.flatten(1), group, shared)
+        ties = bool(crowd.coincident.any())
+        if ties:
+            crowd = _parted(crowd, group.rows(_directions(u, generator)))
+
+        def moved(own: Tensor) -> tuple[Tensor, Tensor]:
+            violates = crowd.nearest < self.spacing
+            x = self.repel(own, crowd)
+            if ascend is not None and not violates.all():
+                x[~violates] = ascend(own[~violates])
+            return x, crowd.nearest
+
+        u, nearest = group.spread(moved, u)
+        if group.size > 1 and not ties and (nearest == 0).any():
+            _directions(u, generator)  # as another process did: draws stay the same in all
+        return u, nearest
+
+    def repel(self, u: Tensor, crowd: Crowd) -> Tensor:
+        """One step of projected gradient ascent on the repulsion objective."""
         direction = crowd.gradient
-        if crowd.coincident.any():
-            tie = torch.randn(direction.shape, generator=generator, dtype=u.dtype, device=u.device)
-            direction = direction + tie * _column(crowd.coincident, direction)
         if self.repulsion == "plain":
             return self.domain.project(u + self.longest_repulsion * direction.view_as(u))
         norm = direction.norm(dim=1)
@@ -146,6 +183,20 @@ class Partition(ABC):
             norm > 0, torch.ones_like(norm)
         )
         return self.domain.project(u + (direction * _column(length, direction)).view_as(u))
+
+
+def _directions(u: Tensor, generator: torch.Generator) -> Tensor:
+    """One for each point, at random."""
+    return torch.randn(u.flatten(1).shape, generator=generator, dtype=u.dtype, device=u.device)
+
+
+def _parted(crowd: Crowd, directions: Tensor) -> Crowd:
+    """Coincident points have no direction: each is pushed along one of its own, so that they part.
+
+    Drawn from the generator, and so alike for the same seed.
+    """
+    coincident = _column(crowd.coincident, directions)
+    return crowd._replace(gradient=crowd.gradient + directions * coincident)
 
 
 def _column(values: Tensor, like: Tensor) -> Tensor:

@@ -10,10 +10,10 @@ Kim & Ye (2022), section 5.1. For every update of the parameters,
 With one ascent and one repulsion per round the two merge, as in the paper's experiments: a point
 that violates the spacing is repelled, any other ascends.
 
-Processes that train together hold n / k points each, and all know Λ: each compares Λ with its own
-points and makes its share of the ascents. For an update they send, per round, what Λ feels and
-where it ascends, so about one number for each coordinate of Λ; that grows neither with n nor, per
-process, with k.
+Processes that train together hold n / k points each, and all know Λ, of which each moves its share.
+In a round they tell each other where that went: one number for each coordinate of Λ. Where they
+have no copy of all points (:mod:`.whole`), each first tells the others what their share feels of
+its points, as many numbers again. Neither grows with n nor, per process, with k.
 
 Not guaranteed: that the spacing holds, or that the points cover the support. The share of
 violating points in ``Info`` tells whether repulsion still has work to do; where it has none, the
@@ -28,13 +28,13 @@ import torch
 from torch import Tensor
 
 from ..energies.gradient import energy_at
-from ..neighbours.crowd import Crowd
 from ..neighbours.search import Neighbours
 from ..neighbours.sketch import sketch_of
 from ..support.checks import at_least, one_of
 from ..support.group import current_group
 from ..types import Energy, Nodes, Workspace
 from .partition import Particles, Partition, expect_particles, finite
+from .whole import place, whole_of
 
 
 class PersistentUSPInfo(NamedTuple):
@@ -121,10 +121,10 @@ class PersistentUSP(Partition):
         workspace = workspace or Workspace()
         if self.redraw == "round":
             return self._step_by_rounds(energy, state, generator, workspace)
-        order, u, crowd = self._move(energy, points, self.rounds, generator, workspace)
+        order, u, nearest = self._move(energy, points, self.rounds, generator, workspace)
         nodes = self._nodes(energy, points, order, finite(u), generator)
-        self._place(points, order[: self.active], u, workspace)
-        return nodes, state, self._info(crowd)
+        place(points, self.particles, order[: self.active], u, workspace, self.searches)
+        return nodes, state, self._info(nearest)
 
     def _step_by_rounds(
         self, energy: Energy, state: Particles, generator: torch.Generator, workspace: Workspace
@@ -133,13 +133,14 @@ class PersistentUSP(Partition):
         points, before = state.points, state.points.clone()
         try:
             for _ in range(self.rounds):
-                order, u, crowd = self._move(energy, points, 1, generator, workspace)
-                self._place(points, order[: self.active], finite(u), workspace)
+                order, u, nearest = self._move(energy, points, 1, generator, workspace)
+                rows = order[: self.active]
+                place(points, self.particles, rows, finite(u), workspace, self.searches)
             nodes = self._nodes(energy, points, order, u, generator)
         except BaseException:
             points.copy_(before)
             raise
-        return nodes, state, self._info(crowd)
+        return nodes, state, self._info(nearest)
 
     def _nodes(
         self,
@@ -167,17 +168,9 @@ class PersistentUSP(Partition):
         x[~moved] = points[group.mine(order[place[~moved]], self.particles)[1]]
         return Nodes(x, -energy_at(energy, x))
 
-    def _place(self, points: Tensor, rows: Tensor, u: Tensor, workspace: Workspace) -> None:
-        """Put ``u`` into these rows of all points, and keep the sketch of ours in step."""
-        own, rows = current_group().mine(rows, self.particles)
-        sketch = sketch_of(points, workspace) if self.searches else None
-        points[rows] = u[own]
-        if sketch is not None:
-            sketch.renew(points, rows)
-
-    def _info(self, crowd: Crowd) -> PersistentUSPInfo:
-        violating = (crowd.nearest < self.spacing).double().mean().item()
-        return PersistentUSPInfo(violating, crowd.nearest.min().item())
+    def _info(self, nearest: Tensor) -> PersistentUSPInfo:
+        violating = (nearest < self.spacing).double().mean().item()
+        return PersistentUSPInfo(violating, nearest.min().item())
 
     def _move(
         self,
@@ -186,41 +179,45 @@ class PersistentUSP(Partition):
         rounds: int,
         generator: torch.Generator,
         workspace: Workspace,
-    ) -> tuple[Tensor, Tensor, Crowd]:
-        """Draw Λ and move it: an order of all points that begins with Λ, where it is, its crowd."""
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Draw Λ and move it.
+
+        Returns an order of all points that begins with Λ, where Λ is, and how far the nearest was
+        from each of it before the last move.
+        """
         order = torch.randperm(self.particles, generator=generator, device=points.device)
         active, rest = order[: self.active], order[self.active :]
-        group = current_group()
-        own, rows = group.mine(active, self.particles)
-        u = points.new_zeros(len(active), *points.shape[1:])
-        u[own] = points[rows]
-        u = group.add(u)
+        whole = whole_of(points, self.particles, workspace)
+        shared = whole is None
+        own, rows = current_group().mine(active, self.particles)
+        if whole is None:
+            u = points.new_zeros(len(active), *points.shape[1:])
+            u[own] = points[rows]
+            u = current_group().add(u)
+        else:
+            points, rows, u = whole, active, whole[active]
         if self.searches:
             sketch = sketch_of(points, workspace)
             once = rounds * self.repulsion_steps == 1
             neighbours = Neighbours(
                 points.flatten(1), self.spacing, rows, sketch, workspace.compiled, once
             )
-        ascend = partial(self.ascend, energy)
         merged = self.ascent_steps == self.repulsion_steps == 1
+        ascend = partial(self.ascend, energy) if merged else None
         for _ in range(rounds):
             if not merged:
-                for _ in range(self.ascent_steps):
-                    u = group.spread(ascend, u)
+                u = self.ascend_all(energy, u)
             for _ in range(self.repulsion_steps):
                 if not self.searches:
-                    neighbours = self._sample_others(points, rest, generator)
-                crowd = neighbours.crowd(u.flatten(1), group)
-                violates = crowd.nearest < self.spacing
-                repelled = self.repel(u, crowd, generator)
-                if merged and not violates.all():
-                    repelled[~violates] = group.spread(ascend, u[~violates])
-                u = repelled
-        return order, u, crowd
+                    neighbours = self._sample_others(points, rest, generator, shared)
+                u, nearest = self.move(u, neighbours, generator, ascend, shared)
+        return order, u, nearest
 
     def _sample_others(
-        self, points: Tensor, rest: Tensor, generator: torch.Generator
+        self, points: Tensor, rest: Tensor, generator: torch.Generator, shared: bool
     ) -> Neighbours:
         drawn = torch.randperm(len(rest), generator=generator, device=points.device)
-        _, rows = current_group().mine(rest[drawn[: self.others]], self.particles)
+        rows = rest[drawn[: self.others]]
+        if shared:
+            _, rows = current_group().mine(rows, self.particles)
         return Neighbours(points[rows].flatten(1), self.spacing)

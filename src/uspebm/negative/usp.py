@@ -12,7 +12,6 @@ Processes that train together keep a share of the points each, and all of them w
 """
 
 from dataclasses import dataclass
-from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -90,13 +89,12 @@ class USP(Partition):
         while rounds < self.rounds and moved >= rest:
             before = u
             shrink = 1 / (1 + rounds / ANNEALING)
-            for _ in range(self.ascent_steps):
-                u = group.spread(partial(self.ascend, energy, shrink=shrink), u)
+            u = self.ascend_all(energy, u, shrink)
             for _ in range(self.repulsion_steps):
-                u = self.repel(u, alone.crowd(u.flatten(1), group), generator)
+                u, _ = self.move(u, alone, generator)
             moved = (u - before).flatten(1).norm(dim=1).max().item()
             rounds += 1
-        nearest = alone.crowd(finite(u).flatten(1), group).nearest
+        nearest = group.gathered(alone.crowd(finite(u).flatten(1), group).nearest)
         info = USPInfo(
             rounds=rounds,
             moved=moved,

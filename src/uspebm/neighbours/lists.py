@@ -45,6 +45,8 @@ class Manner(NamedTuple):
     """Whether compiled code does it."""
     once: bool
     """Whether there will be one look only, for which nothing beyond ε needs a place."""
+    processes: int
+    """How many share the fixed points out, and with them the pairs that lists aim to hold."""
 
 
 class Lists:
@@ -83,7 +85,7 @@ class Lists:
             if manner.compiled
             else TorchPairs(fixed, self._fixed_places)
         )
-        listed = LISTED_NATIVE if manner.compiled else LISTED
+        listed = (LISTED_NATIVE if manner.compiled else LISTED) // manner.processes
         self._radius = spacing if manner.once else self._choose_radius(listed)
         self._list(torch.arange(len(moving), device=moving.device))
 

@@ -3,10 +3,11 @@
 Its result is that of comparing every pair, at a fraction of the cost: moving points are compared
 with each other directly, and with fixed ones through lists (:mod:`.lists`) where these are short.
 
-Processes that hold fixed points in shares compare all moving points with their own, and add up
-what each point feels: of m moving points the distances, and the d coordinates of what those feel
-that violate the spacing, however many fixed points and processes there are. Where that is little it
-is one message instead of two. No fixed point is ever sent.
+Of several processes, all of which know the moving points, each finds the crowd of its share of
+them. Where it has all fixed points too, it needs nothing from the others. Where these are shared
+out, each compares all moving points with its own, and tells every other what that one's moving
+points feel of them: a number for each coordinate of a moving point, however many fixed points and
+processes there are. No fixed point is ever sent.
 """
 
 import torch
@@ -19,8 +20,6 @@ from .sketch import Sketch, fixed_sample
 
 LONGEST = 10_000_000
 """Pairs beyond which nothing is listed, and every pair is compared in every round."""
-SHORT_MESSAGE = 16_384
-"""Numbers that processes rather send each other whole than wait for a second message."""
 LOOSE = 0.1
 """Share of pairs that sketches may let pass; above it they tell too little, and whole points do."""
 
@@ -52,63 +51,64 @@ class Neighbours:
             self._absent[skip] = True
         self._sketch = sketch or Sketch(fixed)
         self._fixed = PointSet(fixed, self._sketch.square)
-        self._manner = Manner(compiled, once)
+        self._compiled, self._once = compiled, once
         self._lists: Lists | None = None
         self._begun = False
 
-    def crowd(self, moving: Tensor, group: Group = ALONE) -> Crowd:
+    def crowd(self, moving: Tensor, group: Group = ALONE, shared: bool = False) -> Crowd:
         """The crowd around ``moving``, ``(m, d)``: the same points as before, moved.
 
-        In a ``group`` all processes have the same moving points, and fixed ones of their own.
+        In a ``group``, all of which have the same moving points, that around this process's share.
+        Fixed points are the same in all, or ``shared`` out.
         """
+        everyone = PointSet(moving)
+        first, last = group.span(len(moving))
+        own = PointSet(moving[first:last], everyone.square[first:last])
+        felt = self._feel_fixed(everyone if shared else own, group.size)
+        if shared:
+            felt = _felt_by_all(felt, group)
+        if len(own.x):
+            self._compare_all(felt, own, everyone, 2.0, first)
+        return felt
+
+    def _feel_fixed(self, here: PointSet, processes: int) -> Crowd:
+        """What these points feel of the fixed ones that are here."""
+        moving = here.x
         felt = Crowd(
             torch.zeros_like(moving),
             moving.new_full((len(moving),), self._spacing),
             torch.zeros(len(moving), dtype=torch.bool, device=moving.device),
         )
-        here = PointSet(moving)
-        if len(self._fixed.x):
+        if len(self._fixed.x) and len(moving):
             if not self._begun:
-                self._begin(moving.clone())
+                self._begin(moving.clone(), processes)
             if self._lists is None:
-                self._compare_all(felt, here, self._fixed, 1.0, (0, len(self._fixed.x)))
+                self._compare_all(felt, here, self._fixed, 1.0)
             else:
                 self._lists.look(moving.clone(), felt)
-        self._compare_all(felt, here, here, 2.0, group.span(len(moving)))
-        return felt if group.size == 1 else self._felt_by_all(felt, group)
-
-    def _felt_by_all(self, felt: Crowd, group: Group) -> Crowd:
-        """What the points of all processes make each moving one feel."""
-        count, width = felt.gradient.shape
-        if group.size * felt.gradient.numel() <= SHORT_MESSAGE:
-            own = torch.cat([felt.gradient, felt.nearest.unsqueeze(1)], 1)
-            each = group.gathered(own, [count] * group.size).view(group.size, count, width + 1)
-            nearest = each[:, :, width].amin(0)
-            return Crowd(each[:, :, :width].sum(0), nearest, nearest == 0)
-        nearest = group.least(felt.nearest)
-        (rows,) = (nearest < self._spacing).nonzero(as_tuple=True)
-        if len(rows):  # all others feel nothing in any process
-            felt.gradient[rows] = group.add(felt.gradient[rows])
-        return Crowd(felt.gradient, nearest, nearest == 0)
+        return felt
 
     def _compare_all(
-        self, felt: Crowd, here: PointSet, other: PointSet, weight: float, span: tuple[int, int]
+        self, felt: Crowd, here: PointSet, other: PointSet, weight: float, first: int | None = None
     ) -> None:
-        """Add what every pair with the ``other`` points of a span contributes to ``felt``."""
+        """Add what every pair contributes to ``felt``.
+
+        ``first``: where ``here`` are some of the ``other`` points, the number of the first.
+        """
         error = rounding_error(here, other, here.x.shape[1])
         rows = max(1, CHUNK // len(here.x))
-        for start in range(span[0], span[1], rows):
-            part = slice(start, min(start + rows, span[1]))
+        for start in range(0, len(other.x), rows):
+            part = slice(start, start + rows)
             squared = squared_distances(here, PointSet(other.x[part], other.square[part]))
             close = squared < (self._spacing**2 + error)
-            if other is here:
-                close.diagonal(-start).fill_(False)  # no point repels itself
-            else:
+            if first is None:
                 close &= ~self._absent[part]
+            else:
+                close.diagonal(first - start).fill_(False)  # no point repels itself
             i, j = close.nonzero().unbind(1)
             feel(felt, here, other, Pairs(i, j + start), self._spacing, weight)
 
-    def _begin(self, moving: Tensor) -> None:
+    def _begin(self, moving: Tensor, processes: int) -> None:
         """Make lists, unless they would be long."""
         self._begun = True
         if _share_within(self._spacing, self._sketch.of(moving), self._sketch.coordinates) > LOOSE:
@@ -116,9 +116,15 @@ class Neighbours:
         # By the points and not by their sketches, which a resumed run makes anew.
         near = _share_within(REACH * self._spacing, moving, self._fixed.x)
         if near * len(moving) * len(self._fixed.x) <= LONGEST:
-            self._lists = Lists(
-                moving, self._fixed, self._sketch, self._spacing, self._absent, self._manner
-            )
+            fixed, manner = self._fixed, Manner(self._compiled, self._once, processes)
+            self._lists = Lists(moving, fixed, self._sketch, self._spacing, self._absent, manner)
+
+
+def _felt_by_all(felt: Crowd, group: Group) -> Crowd:
+    """What the fixed points of all processes make this one's share of the moving ones feel."""
+    each = group.dealt(torch.cat([felt.gradient, felt.nearest.unsqueeze(1)], 1))
+    nearest = each[:, :, -1].amin(0)
+    return Crowd(each[:, :, :-1].sum(0), nearest, nearest == 0)
 
 
 def _share_within(radius: float, a: Tensor, b: Tensor) -> float:

@@ -67,7 +67,7 @@ class Sketch:
         self.square[rows] = changed.square().sum(1)
         if self._basis is not None:
             self.coordinates[rows] = self.of(changed)
-        self.version = _writes(points)
+        self.version = writes(points)
 
     def of(self, x: Tensor) -> Tensor:
         """The sketch of other points, ``(m, k + 1)``."""
@@ -108,13 +108,13 @@ def sketch_of(points: Tensor, workspace: Workspace) -> Sketch:
     they go past it, through ``.data`` or a numpy view.
     """
     known, sketch = workspace.scratch.get("sketch", (None, None))
-    if known is not points or sketch.version != _writes(points) or points.is_inference():
+    if known is not points or sketch.version != writes(points) or points.is_inference():
         sketch = Sketch(points.flatten(1))
         workspace.scratch["sketch"] = (points, sketch)
     kept: Sketch = sketch
     return kept
 
 
-def _writes(points: Tensor) -> int:
+def writes(points: Tensor) -> int:
     """Torch's count of writes; inference tensors have none, and are not remembered."""
     return -1 if points.is_inference() else points._version

@@ -78,6 +78,16 @@ class Group:
             _sent(lambda: dist.all_reduce(x, dist.ReduceOp.SUM))
         return x
 
+    def dealt(self, x: Tensor) -> Tensor:
+        """This process's rows of ``x``, as each process has them: ``(size, n, ...)``."""
+        if self.size == 1:
+            return x.unsqueeze(0)
+        counts = [len(part) for part in x.tensor_split(self.size)]
+        own = [counts[self.rank]] * self.size
+        found = x.new_empty(sum(own), *x.shape[1:])
+        _sent(lambda: dist.all_to_all_single(found, x.contiguous(), own, counts))
+        return found.view(self.size, own[0], *x.shape[1:])
+
     def least(self, x: Tensor) -> Tensor:
         """``x`` itself, which becomes the least over all processes."""
         if self.size > 1:
@@ -110,19 +120,21 @@ class Group:
         """
         if self.size == 1:
             return x.detach()
-        counts = self._counts(len(x)) if counts is None else counts
+        counts = [n for (n,) in self._counts(len(x))] if counts is None else counts
         padded = _padded(x, max(counts))
         found = x.new_empty(self.size * len(padded), *x.shape[1:])
-        _sent(lambda: dist.all_gather_into_tensor(found, padded))
-        parts = found.split(max(1, len(padded)))
-        return torch.cat([part[:n] for part, n in zip(parts, counts, strict=False)])
+        _sent(lambda: _gather(found, padded))
+        if min(counts) == max(counts):
+            return found
+        parts = found.split(len(padded))
+        return torch.cat([part[:n] for part, n in zip(parts, counts, strict=True)])
 
     def in_turn(self, x: Tensor, rows: int) -> Iterator[Tensor]:
         """The rows of all processes in the order of ranks, so many at once, in the main process.
 
         The others send theirs, and get none: nobody ever has all of them.
         """
-        counts = self._counts(len(x)) if self.size > 1 else [len(x)]
+        counts = [n for (n,) in self._counts(len(x))] if self.size > 1 else [len(x)]
         for rank, count in enumerate(counts):
             for first in range(0, count, rows):
                 if rank == self.rank:
@@ -138,36 +150,41 @@ class Group:
                 else:
                     _sent(partial(dist.send, block, 0))
 
-    def joined(self, x: Tensor) -> Tensor:
-        """The rows of all processes; this one's have their graph.
+    def joined(self, *own: Tensor) -> list[Tensor]:
+        """Of each of these, the numbers ``(n,)`` of all processes; this one's have their graph.
 
         A function of them has the same value in all processes, and its gradients, added over the
         processes, are those of one process that has all rows.
         """
         if self.size == 1:
-            return x
-        counts = self._counts(len(x))
-        parts = list(self.gathered(x, counts).split(counts))
-        parts[self.rank] = x
-        return torch.cat(parts)
+            return list(own)
+        counts = self._counts(*map(len, own))
+        found = self.gathered(torch.cat(own), [sum(each) for each in counts])
+        parts = list(found.split([n for each in counts for n in each]))
+        parts[self.rank * len(own) : (self.rank + 1) * len(own)] = own
+        return [torch.cat(parts[k :: len(own)]) for k in range(len(own))]
 
-    def spread(self, work: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    def spread(
+        self, work: Callable[[Tensor], tuple[Tensor, Tensor]], x: Tensor
+    ) -> tuple[Tensor, Tensor]:
         """``work(x)``, which goes row by row, each process doing its share.
 
-        Where a process comes upon numbers that are none, all raise.
+        It makes a new row of each, and a number. Where a process comes upon numbers that are none,
+        all raise.
         """
         if self.size == 1:
             return work(x)
-        share = self.rows(x)
+        own = self.rows(x)
         try:
-            done = work(share)
+            rows, numbers = work(own) if len(own) else (own, x.new_empty(0))
         except NonFiniteError:
-            done = torch.full_like(share, torch.nan)
+            rows, numbers = own, x.new_full((len(own),), torch.nan)
+        sent = torch.cat([rows.flatten(1), numbers.unsqueeze(1)], 1)
         counts = [Group(rank, self.size).share(len(x)) for rank in range(self.size)]
-        found = self.gathered(done, counts)
-        if not torch.isfinite(found).all():
+        found = self.gathered(sent, counts)
+        if not torch.isfinite(found[:, -1]).all():
             raise NonFiniteError("energies or their gradients are not finite in some process")
-        return found
+        return found[:, :-1].reshape(x.shape), found[:, -1].contiguous()
 
     def add_gradients(self, parameters: Iterable[Tensor]) -> None:
         """Make every gradient the sum over all processes."""
@@ -178,10 +195,10 @@ class Group:
         for gradient, part in zip(found, total.split([g.numel() for g in found]), strict=True):
             gradient.copy_(part.view_as(gradient))
 
-    def _counts(self, count: int) -> list[int]:
-        here = torch.zeros(self.size, dtype=torch.int64)
-        here[self.rank] = count
-        return [int(n) for n in self.add(here).tolist()]
+    def _counts(self, *own: int) -> list[list[int]]:
+        """How many of each there are, in each process."""
+        found: list[list[int]] = self.gathered(torch.tensor([own]), [1] * self.size).tolist()
+        return found
 
 
 ALONE = Group()
@@ -230,8 +247,16 @@ def _meet(backend: str) -> None:
     dist.init_process_group(backend, store=store, rank=rank, world_size=size)
 
 
+def _gather(found: Tensor, own: Tensor) -> None:
+    # Under its new name, where torch has that: the old one warns.
+    new = hasattr(dist, "all_gather_single")
+    getattr(dist, "all_gather_single" if new else "all_gather_into_tensor")(found, own)
+
+
 def _padded(x: Tensor, rows: int) -> Tensor:
     """``x`` with zeros after it: processes send as many rows each."""
+    if len(x) == rows:
+        return x.detach().contiguous()
     padded = x.new_zeros(rows, *x.shape[1:])
     padded[: len(x)] = x.detach()
     return padded

@@ -124,10 +124,10 @@ def _update(
     with global_seed(module_draws.initial_seed()):
         energy = in_precision(state.precision, energy_on(engine, module))
         nodes, info = _step(state, phase, energy, workspace)
-        data_energy = group.joined(source.energies(energy, state, weight))
+        own = source.energies(energy, state, weight), energy(nodes.x), nodes.log_weight
+        data_energy, energies, log_weight = group.joined(*own)
         data_term = objective.data_term(data_energy)
-        log_weight = group.joined(nodes.log_weight)
-        node_energy = node_term(group.joined(energy(nodes.x)), log_weight)
+        node_energy = node_term(energies, log_weight)
         loss = data_term - node_energy
         module.zero_grad(set_to_none=True)
         loss.backward()
