@@ -25,7 +25,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 from typing import Any, NamedTuple
 
 import torch
@@ -83,13 +83,17 @@ class Watch(Thread):
     """Looks at the anonymous memory all the time: of that the system keeps no maximum."""
 
     def __init__(self) -> None:
-        super().__init__(daemon=True)
-        self._most = 0.0
+        super().__init__()
+        self._most, self._ended = 0.0, Event()
 
     def run(self) -> None:
-        while True:
+        while not self._ended.wait(0.02):
             self._look()
-            time.sleep(0.02)
+
+    def end(self) -> None:
+        """Before the process does: a thread that is cut off in its work may abort it."""
+        self._ended.set()
+        self.join()
 
     def _look(self) -> None:
         _, resident, of_files, *_ = map(int, Path("/proc/self/statm").read_text().split())
@@ -131,6 +135,14 @@ def _noting(send: Callable[..., Any], noted: list[int]) -> Callable[..., Any]:
 def main(name: str, folder: Path | None = None) -> None:
     watch = Watch()
     watch.start()
+    try:
+        measure(name, folder, watch)
+    finally:
+        watch.end()
+
+
+def measure(name: str, folder: Path | None, watch: Watch) -> None:
+    """What an update takes, said by the first process."""
     with together() as group:
         recipe, data = case(name)
         if isinstance(recipe.phase, PersistentUSP):  # what torch loads when it is first asked to
