@@ -2,14 +2,26 @@
 
 import math
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import torch
 from torch import Tensor, nn
 
 from uspebm import Conv
-from uspebm.energies.features import FeatureEnergy, FeatureRule, Pixels, features_of
+from uspebm.energies import features, nearest
+from uspebm.energies.features import (
+    OF_NETWORKS,
+    PLAIN,
+    FeatureEnergy,
+    FeatureRule,
+    Joined,
+    Pixels,
+    Reading,
+    features_of,
+)
+from uspebm.energies.rules import ConvRule
+from uspebm.recipes.images import image_recipe
 from uspebm.support.randomness import generator, global_seed
 
 IMAGES = 2 * torch.rand(120, 1, 12, 12, generator=generator(0)) - 1
@@ -21,7 +33,7 @@ def network() -> Conv:
         return Conv((1, 12, 12), filters=(4, 6, 8), width=10).eval()
 
 
-def by_hand(z: Tensor, centres: Tensor, k: int) -> Tensor:
+def by_hand(z: Tensor, centres: Tensor, k: int, reading: Reading) -> Tensor:
     """The formula of the docstring, in double precision and one point after the other."""
     z, centres = z.double(), centres.double()
     among = torch.cdist(centres, centres).fill_diagonal_(math.inf)
@@ -29,8 +41,13 @@ def by_hand(z: Tensor, centres: Tensor, k: int) -> Tensor:
     energies = []
     for point in z:
         apart = (centres - point).norm(dim=1)
-        near = apart.argsort()[:k]
-        energies.append(apart[near].mean().log() - 0.5 * scale[near].log().mean())
+        nearest = apart.argsort()
+        far = apart[nearest[:k]].mean().log()
+        if reading.middle is not None:
+            middle = centres[nearest[: min(reading.middle, len(centres) - 1)]].mean(0)
+            far = (far + (point - middle).norm().log()) / 2
+        around = nearest[: min(reading.around or k, len(centres) - 1)]
+        energies.append(far - reading.locality * scale[around].log().mean())
     return torch.stack(energies)
 
 
@@ -47,14 +64,47 @@ def test_features_are_means_of_the_first_filters_and_the_layer_before_the_last()
 
 @pytest.mark.parametrize("of", ["network", "pixels"])
 @pytest.mark.parametrize("neighbours", [1, 5, 119, 1000])
-def test_energies_are_those_of_the_formula(of: str, neighbours: int) -> None:
-    rule = FeatureRule(of, neighbours=neighbours)  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    "reading", [None, PLAIN, Reading(middle=3), Reading(around=7, locality=0.3), Reading(200, 200)]
+)
+def test_energies_are_those_of_the_formula(
+    of: Literal["network", "pixels"], neighbours: int, reading: Reading | None
+) -> None:
+    rule = FeatureRule(of, neighbours=neighbours, reading=reading)
     energy = rule.over(network(), IMAGES, seed=0)
-    z = energy.network.features(NEW)  # type: ignore[operator]
-    if energy.shift is not None and energy.turn is not None:
-        z = (z - energy.shift) @ energy.turn
-    expected = by_hand(z, energy.centres, min(neighbours, 119))
+    usual = PLAIN if of == "pixels" else OF_NETWORKS
+    expected = by_hand(energy.places(NEW), energy.centres, min(neighbours, 119), reading or usual)
     torch.testing.assert_close(energy(NEW).double(), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_without_a_compiler_the_same_are_nearest_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The middle and the neighbours' own distances are of the nearest alone: order counts."""
+    energy = FeatureRule(reading=Reading(3, 7, 0.3)).over(network(), IMAGES, seed=0)
+    compiled = energy(NEW)
+    monkeypatch.setattr(nearest, "library_if_any", lambda _: None)
+    torch.testing.assert_close(energy(NEW), compiled, rtol=1e-4, atol=1e-4)
+
+
+def test_an_untrained_network_beside_joins_its_features() -> None:
+    beside = ConvRule((2, 3, 4), width=5)
+    alone = FeatureRule().over(network(), IMAGES, seed=0)
+    both = FeatureRule(beside=beside).over(network(), IMAGES, seed=0)
+    other = FeatureRule(beside=beside).over(network(), IMAGES, seed=1)
+    untrained = beside.build(IMAGES[:1], seed=0)
+    expected = torch.cat([network().features(NEW), untrained.features(NEW)], 1)
+    assert torch.equal(both.network.features(NEW), expected)  # type: ignore[operator]
+    assert both.event_shape == alone.event_shape
+    assert not torch.equal(both(NEW), alone(NEW))
+    assert not torch.equal(both(NEW), other(NEW))  # of another seed, other weights
+
+
+def test_directions_that_hardly_vary_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(features, "MOST_DIRECTIONS", 6)
+    few = FeatureRule().over(network(), IMAGES, seed=0).centres
+    monkeypatch.undo()
+    whole = FeatureRule().over(network(), IMAGES, seed=0).centres
+    torch.testing.assert_close(few, whole[:, -6:], rtol=1e-4, atol=1e-4)
+    assert few.var(0).min() >= whole[:, :-6].var(0).max()
 
 
 def test_directions_vary_by_the_root_of_what_they_did() -> None:
@@ -119,13 +169,27 @@ def test_gradients_reach_the_image() -> None:
 
 def test_scoring_costs_at_most_twice_the_network() -> None:
     """At 20,000 centres, by multiplications: the machine's mood has no say."""
-    net = Conv()
-    centres, features = 20_000, 32 + 64 + 128
-    ours = centres * features + features**2
-    convolutions = 28 * 28 * 32 * 9 + 14 * 14 * 64 * 32 * 9 + 7 * 7 * 128 * 64 * 9
-    network_alone = convolutions + 1152 * 128 + 128
-    assert net.features(torch.zeros(1, 1, 28, 28)).shape[1] == features
+    images = torch.rand(300, 1, 28, 28, generator=generator(0))
+    recipe = image_recipe(images)
+    energy = recipe.scored_by(recipe.energy.build(images, seed=0), images, seed=0)
+    assert isinstance(energy, FeatureEnergy)
+    assert isinstance(energy.network, Joined)
+    assert energy.turn is not None
+    network_alone, beside = (multiplications(net) for net in energy.network.networks)
+    ours = beside + energy.turn.numel() + 20_000 * energy.centres.shape[1]
     assert ours <= network_alone
+
+
+def multiplications(network: nn.Module) -> int:
+    """For one image of 28 × 28."""
+    count, pixels = 0, 28 * 28
+    for layer in network.net:  # type: ignore[union-attr]
+        if isinstance(layer, nn.Conv2d):
+            count += pixels * layer.weight.numel()
+            pixels = math.isqrt(pixels // 4) ** 2  # pooled
+        elif isinstance(layer, nn.Linear):
+            count += layer.weight.numel()
+    return count
 
 
 @pytest.mark.parametrize(
@@ -139,6 +203,20 @@ def test_scoring_costs_at_most_twice_the_network() -> None:
 def test_bad_settings_are_refused(change: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         replace(FeatureRule(), **change)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"middle": 0}, "middle=0 must be a whole number, at least 1"),
+        ({"around": 2.5}, "around=2.5 must be a whole number, at least 1"),
+        ({"locality": 1.5}, "locality=1.5 must lie between 0 and 1"),
+        ({"locality": math.nan}, "locality=nan must lie between 0 and 1"),
+    ],
+)
+def test_bad_readings_are_refused(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Reading(**change)
 
 
 def test_what_does_not_fit_together_is_refused() -> None:

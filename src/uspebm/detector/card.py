@@ -9,7 +9,7 @@ from torch import Tensor
 
 from .. import __version__
 from ..data.points import described
-from ..energies.features import FeatureEnergy, Pixels
+from ..energies.features import FeatureEnergy, Pixels, network_name
 from ..energies.kernel import TiltedEnergy
 from ..energies.neighbour import NeighbourEnergy
 from ..evaluation.calibration import interval, threshold
@@ -119,7 +119,7 @@ def _model(detector: EnergyDetector, curve: bool) -> Iterator[str]:
     else:
         network = energy.network if isinstance(energy, TiltedEnergy | FeatureEnergy) else energy
         weights = sum(p.numel() for p in network.parameters())
-        yield f"- Network: {type(network).__name__}, {weights:,} weights."
+        yield f"- Network: {network_name(network)}, {weights:,} weights."
     if isinstance(energy, TiltedEnergy):
         yield (
             f"- Reference density: {len(energy.reference.centres):,} Gaussians of width "

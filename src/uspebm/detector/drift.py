@@ -96,7 +96,8 @@ class Streams:
     def _watch_pixels(self, energy: FeatureEnergy) -> None:
         images = energy.centres.unflatten(1, self._detector.event_shape_)
         kept, units = max(1, len(images) // COMPARED_WITH), self._detector.scorer_.scaling
-        made = FeatureRule("pixels", neighbours=energy.neighbours).build(images[kept:], 0)
+        rule = FeatureRule("pixels", neighbours=energy.neighbours, reading=energy.reading)
+        made = rule.build(images[kept:], 0)
         self._scorer = Scorer(units, made).eval()
         self.references = [lowered(self._scorer.in_parts(units.inverse(images[:kept])).numpy())]
 

@@ -1,12 +1,13 @@
 """What an energy is made of, in words that JSON holds; and an energy made of them again."""
 
+from dataclasses import asdict
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from ..energies import MLP, Conv, Reconstruction
-from ..energies.features import FeatureEnergy, Pixels, features_of
+from ..energies.features import PLAIN, FeatureEnergy, Joined, Pixels, Reading, features_of
 from ..energies.kernel import KernelReference, TiltedEnergy
 from ..energies.monotone import PiecewiseLinear
 from ..energies.neighbour import READINGS, NeighbourEnergy, View
@@ -28,8 +29,14 @@ def parts_of(energy: nn.Module) -> dict[str, Any]:
     """By kind and settings; ``own`` for what is not the package's."""
     if type(energy) is FeatureEnergy:
         network = parts_of(energy.network)
+        if network == OWN_ENERGY:
+            return network
         over = {"kind": "FeatureEnergy", "neighbours": energy.neighbours, "network": network}
-        return network if network == OWN_ENERGY else over
+        return over if energy.reading == PLAIN else {**over, "reading": asdict(energy.reading)}
+    if type(energy) is Joined:
+        networks = [parts_of(network) for network in energy.networks]
+        own = OWN_ENERGY in networks
+        return dict(OWN_ENERGY) if own else {"kind": "Joined", "networks": networks}
     if type(energy) is TiltedEnergy:
         network = parts_of(energy.network)
         return network if network == OWN_ENERGY else {"kind": "TiltedEnergy", "network": network}
@@ -54,8 +61,8 @@ def energy_from(
         return _over_features(network, parts, event_shape, tensors)
     if parts["kind"] == "NeighbourEnergy":
         return _over_neighbours(parts, event_shape, tensors)
-    if parts["kind"] == "Pixels":
-        raise ValueError("pixels are features, and no energy")
+    if parts["kind"] in ("Pixels", "Joined"):
+        raise ValueError(f"{parts['kind']} has features, and is no energy")
     if parts["kind"] != "TiltedEnergy":
         return _network(parts, event_shape, tensors, "energy.")
     centres = tensors["energy.reference.centres"]
@@ -114,11 +121,14 @@ def _over_features(
     wanted = centres.shape[-1] if frame is None else len(frame[0])
     if seen != wanted:
         raise ValueError(f"the network has {seen} features, not {wanted}")
-    return FeatureEnergy(network, centres, scale, frame, parts["neighbours"])
+    reading = Reading(**parts.get("reading", {}))
+    return FeatureEnergy(network, centres, scale, frame, parts["neighbours"], reading)
 
 
 def _features_of(parts: dict[str, Any], event_shape: tuple[int, ...]) -> int:
     """How many features a network has, without a number of it."""
+    if parts["kind"] == "Joined":
+        return sum(_features_of(part, event_shape) for part in parts["networks"])
     with torch.device("meta"):
         network = NETWORKS[parts["kind"]](event_shape, **parts["settings"])
         return features_of(network, torch.empty(1, *event_shape)).shape[1]
@@ -127,6 +137,12 @@ def _features_of(parts: dict[str, Any], event_shape: tuple[int, ...]) -> int:
 def _network(
     parts: dict[str, Any], event_shape: tuple[int, ...], tensors: dict[str, Tensor], prefix: str
 ) -> nn.Module:
+    if parts["kind"] == "Joined":
+        trained, untrained = (
+            _network(part, event_shape, tensors, f"{prefix}networks.{k}.")
+            for k, part in enumerate(parts["networks"])
+        )
+        return Joined(trained, untrained)
     settings = parts["settings"]
     # One tensor for each layer, at least.
     for count in (settings.get("layers", 0), len(settings.get("filters", ()))):

@@ -4,7 +4,7 @@ import math
 
 from torch import nn
 
-from ..energies.features import FeatureEnergy, Pixels
+from ..energies.features import FeatureEnergy, Pixels, network_name
 from ..energies.kernel import TiltedEnergy
 from ..energies.neighbour import NeighbourEnergy
 from ..recipes import Recipe
@@ -45,7 +45,7 @@ def verdict_on_images(recipe: Recipe | None, energy: FeatureEnergy, worth: Worth
     if worth is None:
         how = "in pixels, and no network is trained"
         if not isinstance(energy.network, Pixels):
-            how = f"in the features of a network ({type(energy.network).__name__})"
+            how = f"in the features of a network ({network_name(energy.network)})"
         return f"{trained}: {near} {how}; they order images and are no densities"
     found = (
         f"of held-back images that were changed, {worth.by_network:.0%} are found by the network "
@@ -54,7 +54,7 @@ def verdict_on_images(recipe: Recipe | None, energy: FeatureEnergy, worth: Worth
     updates = "" if recipe is None else f" after {recipe.schedule.updates} updates"
     kept = "in pixels, the network is discarded"
     if not isinstance(energy.network, Pixels):
-        kept = f"in the features of a network ({type(energy.network).__name__}), kept{updates}"
+        kept = f"in the features of a network ({network_name(energy.network)}), kept{updates}"
     return f"{trained}: {near} {kept}; {found}"
 
 

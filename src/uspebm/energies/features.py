@@ -4,11 +4,16 @@ A network that PS-USP trained knows more than its last number says: its hidden l
 a kind that it never saw from those it did, where its energy does not. So the images recipe trains
 an energy, and then scores by how far an image's features are from the data's.
 
-Two settings lie half way between extremes that each fail somewhere (LOG.md has the figures).
-Whitened features make every direction count alike, noise included; as they are, a few directions
-count alone: each is divided by the root of its deviation. A distance forgets that some kinds of
-data lie closer together than others; its ratio to the neighbours' own distances, as in LOF, forgets
-how far away a point is: distances are divided by the root of the neighbours' own.
+Training also forgets: what tells no data from the points around them is lost, though a kind that
+comes later may differ in just that. A small network that was never trained has lost nothing, and
+what it sees joins the features.
+
+Three settings lie between extremes that each fail somewhere (LOG.md has the figures). Whitened
+features make every direction count alike, noise included; as they are, a few directions count
+alone: each is divided by the root of its deviation. A distance forgets that some kinds of data lie
+closer together than others; its ratio to the neighbours' own distances, as in LOF, forgets how far
+away a point is: it is divided by a power of them. Distances to neighbours grow with how far these
+are from each other, the distance to their middle forgets whether any of them is near: both count.
 
 References:
     Breunig, Kriegel, Ng, Sander (2000), *LOF: identifying density-based local outliers*.
@@ -25,12 +30,15 @@ from torch import Tensor, nn
 from ..support.checks import at_least, one_of
 from ..support.randomness import generator
 from .nearest import TINY, Nearest, SearchMixin, log_scales
+from .rules import EnergyRule
 from .shapes import expect_shape
 
 LEAST_SPREAD = 0.01
 """Of a feature, over the mean of all: what hardly varies over the data is not blown up further."""
 LEAST_VARIANCE = 1e-6
 """Of a direction, over the mean of all."""
+MOST_DIRECTIONS = 224
+"""That are kept, of those along which the data vary most: the others change no distance much."""
 MOST_KEPT = 20_000_000
 """Of all centres together: 80 megabytes."""
 PIXELS_AT_ONCE = 10_000_000
@@ -50,14 +58,71 @@ class Pixels(nn.Module):
         return x.flatten(1)
 
 
+class Joined(nn.Module):
+    """A network, and one beside it that was not trained: what either sees.
+
+    >>> both = Joined(Pixels((2,)), Pixels((2,)))
+    >>> both.features(torch.tensor([[1.0, 2.0]]))
+    tensor([[1., 2., 1., 2.]])
+    """
+
+    def __init__(self, network: nn.Module, untrained: nn.Module) -> None:
+        super().__init__()
+        self.networks = nn.ModuleList([network, untrained])
+
+    @property
+    def event_shape(self) -> tuple[int, ...]:
+        """The trained network's."""
+        return tuple(self.networks[0].event_shape)  # type: ignore[arg-type]
+
+    def features(self, x: Tensor) -> Tensor:
+        return torch.cat([network.features(x) for network in self.networks], 1)  # type: ignore[operator]
+
+
+def network_name(network: nn.Module) -> str:
+    """As models are described."""
+    parts = network.networks if isinstance(network, Joined) else [network]
+    return " beside an untrained ".join(type(part).__name__ for part in parts)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What of a point's neighbours counts, beside its mean distance to them.
+
+    Arguments:
+        middle: Of so many nearest, the distance to their middle counts as much. None: not at all.
+        around: Of so many nearest, their own distances count. None: of the neighbours.
+        locality: The power of these that distances are divided by: 0, a distance; 1, a ratio.
+    """
+
+    middle: int | None = None
+    around: int | None = None
+    locality: float = 0.5
+
+    def __post_init__(self) -> None:
+        for name in ("middle", "around"):
+            if getattr(self, name) is not None:
+                at_least(1, **{name: getattr(self, name)})
+        if not 0 <= self.locality <= 1:
+            raise ValueError(f"locality={self.locality} must lie between 0 and 1")
+
+
+PLAIN = Reading()
+"""Of pixels, in which the middle of several images is no image."""
+OF_NETWORKS = Reading(middle=10, around=40, locality=0.4)
+
+
 class FeatureEnergy(SearchMixin, nn.Module):
     r"""How far a point's features are from those of training points.
 
-    .. math:: E(x) = \log \frac{1}{k} \sum_{i=1}^{k} \|\varphi(x) - \varphi(x_{(i)})\|
-              - \frac{1}{2k} \sum_{i=1}^{k} \log s_{(i)}
+    .. math:: E(x) = \tfrac{1}{2} \log \frac{1}{k} \sum_{i=1}^{k} \|\varphi(x) - \varphi(x_{(i)})\|
+              + \tfrac{1}{2} \log \Big\| \varphi(x)
+              - \frac{1}{m} \sum_{i=1}^{m} \varphi(x_{(i)}) \Big\|
+              - \frac{\lambda}{a} \sum_{i=1}^{a} \log s_{(i)}
 
     with :math:`\varphi` the network's features, the centre :math:`x_{(i)}` the i-th nearest, and
-    :math:`s_{(i)}` that centre's own mean distance to its k nearest others.
+    :math:`s_{(i)}` that centre's own mean distance to its k nearest others. m, a and λ are the
+    :class:`Reading`'s; without m the first logarithm counts whole, and alone.
 
     It is a score that orders points: nothing is normalised, there is no Z, and no guarantee but
     one: what the network sees as it sees the data is called data. How well that finds what it never
@@ -70,6 +135,7 @@ class FeatureEnergy(SearchMixin, nn.Module):
         log_scale: ``(n,)``: log s.
         frame: Shift ``(m,)`` and turn ``(m, r)`` of features. Left out: they are taken as they are.
         neighbours: k; of fewer centres, all but one.
+        reading: m, a, λ.
 
     >>> images = torch.rand(50, 1, 8, 8, generator=generator(0))
     >>> energy = FeatureRule(of="pixels").build(images, seed=0)
@@ -90,6 +156,7 @@ class FeatureEnergy(SearchMixin, nn.Module):
         log_scale: Tensor,
         frame: tuple[Tensor, Tensor] | None = None,
         neighbours: int = 5,
+        reading: Reading = PLAIN,
     ) -> None:
         super().__init__()
         at_least(1, neighbours=neighbours)
@@ -110,6 +177,7 @@ class FeatureEnergy(SearchMixin, nn.Module):
             raise ValueError("centres, scales and frame must be finite numbers in float32")
         self.network = network
         self.neighbours = neighbours
+        self.reading = reading
         self.register_buffer("centres", centres)
         self.register_buffer("log_scale", log_scale)
         self.register_buffer("shift", shift)
@@ -126,23 +194,33 @@ class FeatureEnergy(SearchMixin, nn.Module):
         return tuple(self.network.event_shape)  # type: ignore[arg-type]
 
     def forward(self, x: Tensor) -> Tensor:
+        z, search, reading = self.places(x), self._nearest(), self.reading
+        asked = (self.neighbours, reading.middle or 1, reading.around or self.neighbours)
+        k, middle, around = (min(count, len(self.centres) - 1) for count in asked)
+        which = search.which(z, max(k, middle, around))
+        far = search.distances(z, which[:, :k]).mean(1).log()
+        if reading.middle is not None:
+            away = (z - self.centres[which[:, :middle]].mean(1)).square().sum(1)
+            far = 0.5 * far + 0.25 * away.clamp_min(TINY).log()
+        return far - reading.locality * self.log_scale[which[:, :around]].mean(1)
+
+    def places(self, x: Tensor) -> Tensor:
+        """Where points are among the centres, ``(N, r)``."""
         z: Tensor = self.network.features(x)  # type: ignore[operator]
         if self.shift is not None and self.turn is not None:
             z = (z - self.shift) @ self.turn
-        k = min(self.neighbours, len(self.centres) - 1)
-        distances, which = self._nearest()(z, k)
-        return distances.mean(1).log() - 0.5 * self.log_scale[which].mean(1)
+        return z
 
 
 def _half_whitening(centred: Tensor) -> Tensor:
-    """A matrix ``(m, m)`` after which directions that varied by σ vary by √σ, in units of each."""
+    """A matrix ``(m, r)`` after which directions that varied by σ vary by √σ, in units of each."""
     spread = centred.std(0, correction=0)
     spread = spread.clamp_min(max(LEAST_SPREAD * spread.mean().item(), TINY))
     z = (centred / spread).double()
     variance, directions = torch.linalg.eigh(z.T @ z / len(z))
     variance = variance.clamp_min(max(LEAST_VARIANCE * variance.mean().item(), TINY))
-    turn: Tensor = (directions * variance**-0.25).to(centred.dtype) / spread.unsqueeze(1)
-    return turn
+    turn: Tensor = (directions * variance**-0.25)[:, -MOST_DIRECTIONS:].to(centred.dtype)
+    return turn / spread.unsqueeze(1)
 
 
 @dataclass(frozen=True)
@@ -154,11 +232,16 @@ class FeatureRule:
         centres: Training points that are kept, by their features; all where there are fewer, and of
             pixels no more than have :data:`MOST_KEPT` together.
         neighbours: Of those, how many nearest count.
+        reading: What of them counts further. Left out: :data:`OF_NETWORKS`, or of pixels
+            :data:`PLAIN`.
+        beside: A rule for a network that is not trained, whose features join the trained one's.
     """
 
     of: Literal["network", "pixels"] = "network"
     centres: int = 20_000
     neighbours: int = 5
+    reading: Reading | None = None
+    beside: EnergyRule | None = None
 
     def __post_init__(self) -> None:
         one_of(("network", "pixels"), of=self.of)
@@ -187,6 +270,8 @@ class FeatureRule:
         most, shape = self.centres, tuple(points.shape[1:])
         if self.of == "pixels":
             network, most = Pixels(shape), min(most, max(2, MOST_KEPT // math.prod(shape)))
+        elif self.beside is not None:
+            network = Joined(network, self.beside.build(points[:1], seed))
         chosen = torch.randperm(len(points), generator=generator(seed, "centres"))[:most]
         network.eval()  # as it will score
         centres, frame = features_of(network, points[chosen].float()), None
@@ -196,7 +281,8 @@ class FeatureRule:
             centres = (centres - shift) @ frame[1]
         k = min(self.neighbours, len(centres) - 1)
         scale = log_scales(Nearest(centres).among_themselves(k)[0])
-        return FeatureEnergy(network, centres, scale, frame, self.neighbours)
+        reading = self.reading or (PLAIN if self.of == "pixels" else OF_NETWORKS)
+        return FeatureEnergy(network, centres, scale, frame, self.neighbours, reading)
 
 
 @torch.no_grad()

@@ -40,20 +40,23 @@ class Nearest:
         self._packed: tuple[Tensor, Tensor] | None = None
 
     def __call__(self, z: Tensor, k: int, own: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Distances ``(N, k)`` to the k nearest, in no order, and which they are.
+        """Distances ``(N, k)`` to the k nearest, nearest first, and which they are.
 
         ``own``: for each point a centre that does not count, ``(N,)``: itself.
         """
+        which = self.which(z, k, own)
+        return self.distances(z, which), which
+
+    def which(self, z: Tensor, k: int, own: Tensor | None = None) -> Tensor:
+        """The k nearest alone, nearest first but for rounding, ``(N, k)``."""
         ready = not torch.compiler.is_exporting() and k <= MOST_NEIGHBOURS
         ready = ready and z.dtype == torch.float32 and z.device.type == "cpu"
         if ready and library_if_any(NEAREST_SOURCE) is not None:
-            which = self._search(z.detach(), k, own)
-        else:
-            partial = torch.addmm(self._half, z, self._centres.T, alpha=-1.0)
-            if own is not None:
-                partial[torch.arange(len(z)), own] = math.inf
-            which = partial.topk(k, dim=1, largest=False, sorted=False).indices
-        return self._distances(z, which), which
+            return self._search(z.detach(), k, own)
+        partial = torch.addmm(self._half, z, self._centres.T, alpha=-1.0)
+        if own is not None:
+            partial[torch.arange(len(z)), own] = math.inf
+        return partial.topk(k, dim=1, largest=False).indices
 
     def among_themselves(self, k: int) -> tuple[Tensor, Tensor]:
         """The same from each of the centres to the others, however many they are."""
@@ -90,7 +93,7 @@ class Nearest:
         panels = padded.view(blocks, PANEL, d).transpose(1, 2).contiguous()
         return panels, half.view(blocks, PANEL)
 
-    def _distances(self, z: Tensor, which: Tensor) -> Tensor:
+    def distances(self, z: Tensor, which: Tensor) -> Tensor:
         """To those centres, by differences: a product of matrices rounds small distances away."""
         if torch.compiler.is_exporting():  # one step of a graph, not k
             apart = z.unsqueeze(1) - self._centres[which]

@@ -94,7 +94,7 @@ def variants(config: AblationSettings, images: Tensor) -> Iterator[tuple[str, Re
             yield name, replace(whole, phase=given, start=start, objective=objective)
     chains = _shortened(srlmc_recipe(tuple(images.shape[1:])), config.updates)
     for aim in ("likelihood", "leveled"):
-        yield f"SRLMC, {aim}", replace(chains, objective=OBJECTIVES[aim])
+        yield f"SRLMC, {aim}", replace(chains, objective=OBJECTIVES[aim], score=whole.score)
 
 
 def _shortened(recipe: Recipe, updates: int) -> Recipe:

@@ -24,9 +24,9 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from ..detector.energy_detector import EnergyDetector
-from ..energies.features import FeatureRule
 from ..evaluation.metrics import detection
 from ..recipes.images import image_recipe
+from ..recipes.plain import as_plain
 from ..support.files import whole_file
 from ..support.progress import console
 from .baselines import nearest_neighbour
@@ -90,18 +90,19 @@ def _kept(
     """AUROC of each score on one class, from its file where that is there."""
     name = f"{inside.name.lower()}-{kind}-{seed}"
     path = out / "classes" / f"{name}.json"
+    known, same, other = _parts(inside, kind, config.images)
+    made_by = {"config": asdict(config), "score": as_plain(image_recipe(known).score)}
     if path.exists():
         kept = json.loads(path.read_text())
-        if kept["config"] == asdict(config):
+        if all(kept.get(part) == value for part, value in made_by.items()):
             return dict(kept["auroc"])
-    known, same, other = _parts(inside, kind, config.images)
     auroc = {
         who: detection(score(same), score(other)).auroc
         for who, score in _scores(known, config, out / "runs" / name, seed).items()
     }
     console.print(f"{name}: " + ", ".join(f"{who} {value:.4f}" for who, value in auroc.items()))
     with whole_file(path) as file:
-        file.write(json.dumps({"config": asdict(config), "auroc": auroc}).encode())
+        file.write(json.dumps({**made_by, "auroc": auroc}).encode())
     return auroc
 
 
@@ -122,9 +123,10 @@ def _scores(
     )
     detector.fit(known.movedim(1, -1), folder=folder, minutes=config.minutes)
     console.print(detector.verdict(), soft_wrap=True)
-    untrained = image_recipe(known).energy.build(known[:1], seed=seed)
+    recipe = image_recipe(known)
+    untrained = recipe.energy.build(known[:1], seed=seed)
     return {
         "ours": lambda x: detector.score_samples(x.movedim(1, -1)),
         "nearest": nearest_neighbour(known),
-        "random features": partial(energy_scores, FeatureRule().over(untrained, known, seed)),
+        "random features": partial(energy_scores, recipe.scored_by(untrained, known, seed)),
     }

@@ -13,7 +13,8 @@ On Fashion-MNIST this gives the settings that Table 1 was frozen with: 10,000 pa
 repulsions of 0.5, ascents of 2.
 
 Two recipes share all that. ``images`` is what people get: images are scored by the features of the
-network (:mod:`uspebm.energies.features`), which are as good in about a sixth of the time.
+network and of a smaller one beside it that is not trained (:mod:`uspebm.energies.features`), which
+are as good in about a sixth of the time.
 ``images-energy`` is scored by the energy itself, whose last digits need the rest.
 
 What either learns is a score that orders images by how much they are like the data, not a density:
@@ -21,6 +22,7 @@ see RESULTS.md for its bits per dimension.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -62,15 +64,18 @@ LIGHT_WORK = Work(batch=64, nodes=128, rounds=5)
 
 def image_recipe(images: Tensor) -> Recipe:
     """For images ``(N, C, H, W)`` in [−1, 1] like these, to be scored by features."""
-    return _recipe_for("images", images, LIGHT_WORK, FeatureRule())
+    recipe, network = _recipe_for("images", images, LIGHT_WORK), _network(images.shape[1:])
+    # Half as wide in every layer: a quarter of the work.
+    half = ConvRule(tuple(count // 2 for count in network.filters), network.width // 2)
+    return replace(recipe, score=FeatureRule(beside=half))
 
 
 def energy_recipe(images: Tensor) -> Recipe:
     """For images like these, to be scored by their energy: Table 1's crowded PS-USP."""
-    return _recipe_for("images-energy", images, FULL_WORK, None)
+    return _recipe_for("images-energy", images, FULL_WORK)
 
 
-def _recipe_for(name: str, images: Tensor, work: Work, score: FeatureRule | None) -> Recipe:
+def _recipe_for(name: str, images: Tensor, work: Work) -> Recipe:
     shape = tuple(images.shape[1:])
     if len(shape) != 3 or shape[0] not in (1, 3) or not _in_reach(shape):
         raise ValueError(
@@ -79,7 +84,7 @@ def _recipe_for(name: str, images: Tensor, work: Work, score: FeatureRule | None
         )
     particles = min(PARTICLES, max(FEWEST_PARTICLES, len(images)), LARGEST_SET // math.prod(shape))
     recipe = crowded_recipe(shape, _spacing(images, particles), particles, work)
-    return replace(recipe, name=name, score=score)
+    return replace(recipe, name=name)
 
 
 def pixel_recipe() -> Recipe:
@@ -110,7 +115,7 @@ def crowded_recipe(
     )
     return Recipe(
         name="crowded",
-        energy=ConvRule(FILTERS[: 3 if min(height, width) <= 64 else 4]),
+        energy=_network(shape),
         phase=crowded,
         schedule=Schedule(
             updates=2400,
@@ -124,6 +129,10 @@ def crowded_recipe(
         objective=Leveled(10.0),
         start=AtData(afresh=0.05),
     )
+
+
+def _network(shape: Sequence[int]) -> ConvRule:
+    return ConvRule(FILTERS[: 3 if min(shape[1:]) <= 64 else 4])
 
 
 def _in_reach(shape: tuple[int, ...]) -> bool:

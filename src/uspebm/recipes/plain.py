@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from ..domains import Box
 from ..energies import Gaussian, GaussianMixture
-from ..energies.features import FeatureRule
+from ..energies.features import FeatureRule, Reading
 from ..energies.neighbour import NeighbourRule
 from ..energies.rules import ConvRule, MLPRule, ReconstructionRule
 from ..negative import (
@@ -35,7 +35,8 @@ KNOWN: dict[str, Any] = {
     kind.__name__: kind
     for kind in (
         *(Recipe, Schedule, HeldOut, AtData),
-        *(MLPRule, ReconstructionRule, ConvRule, TiltedKernel, FeatureRule, NeighbourRule),
+        *(MLPRule, ReconstructionRule, ConvRule, TiltedKernel, NeighbourRule),
+        *(FeatureRule, Reading),
         *(Langevin, Replay, Importance, RiemannGrid, USP, PersistentUSP, CrowdedUSP),
         *(TiltDraws, TiltChains, TiltPartition),
         *(Likelihood, Leveled, Tempered),

@@ -79,10 +79,7 @@ class Witnesses:
             return (torch.where(points.isnan(), middle, points) / self._spread).float()
         energy, units = self._detector.scorer_.energy, self._detector.scorer_.scaling
         assert isinstance(energy, FeatureEnergy)
-        z: Tensor = energy.network.features(units(points).float())  # type: ignore[operator]
-        if energy.shift is not None and energy.turn is not None:
-            z = (z - energy.shift) @ energy.turn
-        return z
+        return energy.places(units(points).float())
 
     def _itself(self, number: int) -> dict[str, Any]:
         if self._held is None:
