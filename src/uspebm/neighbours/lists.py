@@ -83,7 +83,7 @@ class Lists:
         self._pairs = (
             NativePairs(len(moving), fixed.x, sketch.coordinates if sketch.shortened else None)
             if manner.compiled
-            else TorchPairs(fixed, self._fixed_places)
+            else TorchPairs(len(moving), fixed, self._fixed_places)
         )
         listed = (LISTED_NATIVE if manner.compiled else LISTED) // manner.processes
         self._radius = spacing if manner.once else self._choose_radius(listed)
@@ -140,7 +140,8 @@ class TorchPairs:
     A bound is stored beside the way that i had gone by then; what it has gone since is subtracted.
     """
 
-    def __init__(self, fixed: PointSet, fixed_places: PointSet) -> None:
+    def __init__(self, moving: int, fixed: PointSet, fixed_places: PointSet) -> None:
+        self._moving = moving
         self._fixed = fixed
         self._fixed_places = fixed_places
         self._i = self._j = torch.empty(0, dtype=torch.int64, device=fixed.x.device)
@@ -148,7 +149,9 @@ class TorchPairs:
 
     def clear(self, rows: Tensor) -> None:
         """Forget the lists of these rows."""
-        kept = ~torch.isin(self._i, rows)
+        forgotten = torch.zeros(self._moving, dtype=torch.bool, device=rows.device)
+        forgotten[rows] = True
+        kept = ~forgotten[self._i]
         self._i, self._j, self._bound = self._i[kept], self._j[kept], self._bound[kept]
 
     def add(self, found: Candidates, gone: Tensor) -> None:
