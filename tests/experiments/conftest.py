@@ -1,11 +1,27 @@
-"""Image sets that need no files."""
+"""Image sets that need no files, and figures that are soon drawn."""
+
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
 from uspebm.data import image_sets
+from uspebm.support import plots
 from uspebm.support.randomness import generator
+
+
+@pytest.fixture
+def quick_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As PNG alone. To write SVG takes as long, and test_experiments.py looks at both."""
+    write = plots._write
+
+    def once(figure: Any, path: Path) -> None:
+        if path.suffix != ".svg":
+            write(figure, path)
+
+    monkeypatch.setattr(plots, "_write", once)
 
 
 @pytest.fixture

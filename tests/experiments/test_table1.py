@@ -26,6 +26,8 @@ from uspebm.training import DivergedError
 
 from .common import brightness, small_problem
 
+pytestmark = pytest.mark.usefixtures("quick_figures")
+
 
 @pytest.mark.usefixtures("made_up")
 def test_the_table_and_the_figure_run_and_go_on(
