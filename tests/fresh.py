@@ -1,7 +1,8 @@
 """Programs in processes of their own: to be killed, interrupted, limited, or deprived of packages.
 
-They are forked from a process that has imported torch and SciPy, with warnings as errors, and has
-nothing of ours and nothing that is optional: to import these two takes longer than most programs.
+They are forked from a process that has imported torch, what its first optimiser would import, and
+SciPy, with warnings as errors, and has nothing of ours and nothing that is optional: to import
+these takes longer than most programs.
 """
 
 import json
@@ -20,7 +21,7 @@ from typing import IO, Any, NamedTuple
 
 PARENT = """
 import gc, json, os, socket, sys
-import scipy.stats, torch
+import scipy.stats, torch, torch._dynamo
 
 torch.set_num_threads(1)
 gc.freeze()  # or every child would go through all that was imported when it ends
