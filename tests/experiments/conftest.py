@@ -1,5 +1,6 @@
 """Image sets that need no files, and figures that are soon drawn."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,8 @@ import torch
 from torch import Tensor
 
 from uspebm.data import image_sets
+from uspebm.evaluation.uniform_bound import least_bits_per_dimension
+from uspebm.experiments import table1
 from uspebm.support import plots
 from uspebm.support.randomness import generator
 
@@ -26,7 +29,7 @@ def quick_figures(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def made_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every set is noise of its own, a fiftieth as large as the real one."""
+    """Every set is noise of its own, a fiftieth as large as the real one, and so are bounds."""
 
     def image_set(key: str) -> Tensor:
         draws = generator(0, key)
@@ -37,3 +40,5 @@ def made_up(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(image_sets, "image_set", image_set)
     monkeypatch.setattr(image_sets, "TEST_SIZE", 200)
+    few = partial(least_bits_per_dimension, draws=100)
+    monkeypatch.setattr(table1, "least_bits_per_dimension", few)
