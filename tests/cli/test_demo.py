@@ -1,14 +1,12 @@
 """The demo: what it writes, and how it goes on after an interrupt."""
 
 import json
-import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.fresh import COMMAND, started
 from uspebm import MLP, Record, load_snapshot
 from uspebm.cli.main import main
 from uspebm.experiments import fig4
@@ -74,16 +72,13 @@ def test_the_demo_starts_everything_in_the_rightmost_mode() -> None:
 
 
 def interrupted_demo(out: Path, signum: signal.Signals) -> int:
-    command = [sys.executable, "-m", "uspebm", "demo", "--out", str(out), "--steps", "12"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as child:
-        assert child.stdout is not None
+    with started(COMMAND, "demo", "--out", out, "--steps", "12") as child:
         assert child.stdout.readline().startswith("ps_usp 1/12")
         child.send_signal(signum)
-        rest = child.stdout.read()
+        ended = child.rest()
     if signum == signal.SIGINT:
-        assert f"Resume with: uspebm demo --out {out} --steps 12 --seed 0\n" in rest
-    return child.returncode
+        assert f"Resume with: uspebm demo --out {out} --steps 12 --seed 0\n" in ended.stdout
+    return ended.returncode
 
 
 def test_ctrl_c_leaves_a_checkpoint_and_the_same_command_resumes(

@@ -39,7 +39,6 @@ def files(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("name", ["x.csv", "x.parquet"])
 def test_any_table_is_learned_and_scored_without_a_word(files: Path, name: str) -> None:
-    """And exported: once, since the model is the same."""
     assert run("fit", files / name, "--out", files / "m") == 0
     model = load(files / "m")
     assert model.encoding_ is not None
@@ -58,8 +57,6 @@ def test_any_table_is_learned_and_scored_without_a_word(files: Path, name: str) 
         assert run("score", files / "m", files / other, "--out", out) == 0
         scores = pq.read_table(out)["score"].to_numpy()
         np.testing.assert_allclose(scores, model.score_samples(FRAME), rtol=1e-9)
-    if name == "x.csv":
-        assert run("export", files / "m", "--onnx", files / "m.onnx") == 0
 
 
 def test_what_is_said_of_columns_is_kept(files: Path, refused: Callable[..., None]) -> None:

@@ -3,7 +3,6 @@
 import errno
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.fresh import fresh
+from tests.fresh import COMMAND, fresh, started
 from tests.support.test_files import full_disk
 from uspebm.detector import folder
 from uspebm.detector.energy_detector import EnergyDetector
@@ -160,19 +159,13 @@ def test_ctrl_c_is_130_and_the_same_command_goes_on(
 ) -> None:
     command = ["fit", str(models / "x.csv"), "--recipe", "tables-ps-usp", "--max-updates", "12"]
     out = tmp_path / "model"
-    with subprocess.Popen(
-        [sys.executable, "-m", "uspebm", *command, "--out", str(out)],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    ) as child:  # fmt: skip
-        assert child.stdout is not None
-        assert child.stderr is not None
+    with started(COMMAND, *command, "--out", out) as child:
         assert child.stdout.readline().startswith("tables-ps-usp 1/12")
         child.send_signal(signal.SIGINT)
-        said, error = child.stdout.read(), child.stderr.read()
-    assert child.returncode == 130
-    assert error == ""
-    assert "the same command goes on with it" in said
+        ended = child.rest()
+    assert ended.returncode == 130
+    assert ended.stderr == ""
+    assert "the same command goes on with it" in ended.stdout
     assert not out.exists()
     assert all(name.startswith("model.training") for name in content(tmp_path))
     ends = []

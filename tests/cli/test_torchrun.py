@@ -3,9 +3,11 @@
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from uspebm.detector.folder import load
 
@@ -38,7 +40,11 @@ def test_two_processes_make_one_model(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "x.csv"]
 
 
-def test_what_one_process_does_is_refused(tmp_path: Path) -> None:
-    ended = torchrun("score", tmp_path / "model", table(tmp_path), "--out", tmp_path / "s.csv")
-    assert ended.returncode != 0
-    assert "uspebm score is one process's work; torchrun is for fit" in ended.stderr
+def test_what_one_process_does_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: Callable[..., None]
+) -> None:
+    """By each process alone, as soon as it reads in its environment that it has company."""
+    command = ("score", tmp_path / "model", table(tmp_path), "--out", tmp_path / "s.csv")
+    refused("model is no model's folder", *command)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    refused("uspebm score is one process's work; torchrun is for fit", *command)

@@ -115,14 +115,14 @@ def spark_here(folder: Path, batch: int) -> Iterator[Any]:
 
 
 @contextmanager
-def ray_here(cores: int) -> Iterator[None]:
-    """As many workers as cores."""
+def ray_here() -> Iterator[None]:
+    """One worker."""
     import ray
 
     with workers_find_tests() as monkeypatch:
         monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
         monkeypatch.setenv("RAY_worker_niceness", "0")  # otherwise whatever else runs goes first
-        ray.init(num_cpus=cores, include_dashboard=False, log_to_driver=False)
+        ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False)
         try:
             yield
         finally:

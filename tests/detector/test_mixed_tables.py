@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from uspebm import EnergyDetector, load, save_model
+from uspebm.cli.main import main
 from uspebm.detector.card import card
-from uspebm.detector.onnx_export import to_onnx
 
 ROWS = 300
 DRAWS = np.random.default_rng(0)
@@ -76,13 +76,15 @@ def test_a_model_folder_keeps_the_rule(tmp_path: Path) -> None:
 
 
 def test_onnx_fills_gaps_as_python_does(tmp_path: Path) -> None:
+    """By the command, from a folder: no other test exports a model that encodes."""
     assert DETECTOR.encoding_ is not None
     from uspebm.data.encoding import cells_of_frame
 
     numbers = DETECTOR.encoding_.encode(cells_of_frame(FRAME))
     assert np.isnan(numbers).any()
     numbers[3] = np.nan  # of a row of gaps nobody can tell
-    to_onnx(DETECTOR, tmp_path / "m.onnx")
+    save_model(DETECTOR, tmp_path / "model")
+    assert main(["export", str(tmp_path / "model"), "--onnx", str(tmp_path / "m.onnx")]) == 0
     score, p = ort.InferenceSession(tmp_path / "m.onnx").run(["score", "p_value"], {"x": numbers})
     wanted = DETECTOR.score_samples(numbers)
     assert wanted[3] == score[3] == -np.inf

@@ -14,7 +14,7 @@ from uspebm.support.randomness import generator
 IMAGES = 0.2 * torch.rand(60, 1, 28, 28, generator=generator(0, "images")) - 1
 POINTS = 0.2 * torch.rand(60, 1, 28, 28, generator=generator(0, "points")) + 0.5
 SRLMC = table1.SMOKE.methods["SRLMC"].given(IMAGES)
-RECIPE = replace(SRLMC, schedule=replace(SRLMC.schedule, updates=40))
+RECIPE = replace(SRLMC, schedule=replace(SRLMC.schedule, updates=12))
 
 
 def gap(energy: nn.Module, above: Tensor) -> float:

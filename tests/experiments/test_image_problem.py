@@ -62,7 +62,7 @@ def test_mnist_is_a_problem_like_fashion_mnist() -> None:
     assert torch.equal(sets.inside, digits[:50])
     assert torch.equal(FASHION_MNIST.opened(50).outside["MNIST"], digits[:50])
     assert torch.equal(sets.outside["Fashion-MNIST"], FASHION_MNIST.opened(50).inside)
-    assert len(MNIST.split().train) == 5_500
+    assert len(MNIST.split().train) == 1_100
     assert MNIST.class_number("7") == 7
 
 

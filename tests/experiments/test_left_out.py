@@ -38,7 +38,7 @@ def test_kinds_left_out_are_in_no_part_of_the_data_and_whole_in_the_rest() -> No
     assert classes is not None
     sizes = {k: [int((part == k).sum()) for part in classes] for k in (4, 8)}
     gone = [sizes[4][part] + sizes[8][part] for part in range(3)]
-    assert [len(part) for part in known] == [5_500 - gone[0], 250 - gone[1], 250 - gone[2]]
+    assert [len(part) for part in known] == [1_100 - gone[0], 50 - gone[1], 50 - gone[2]]
     assert list(unknown) == ["bag", "coat"]
     assert len(unknown["bag"]) == sizes[8][1] + sizes[8][2]
     assert torch.equal(unknown["bag"][0], every.held_out[classes.held_out == 8][0])

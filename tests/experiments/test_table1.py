@@ -26,6 +26,8 @@ from uspebm.training import DivergedError
 
 from .common import brightness, small_problem
 
+pytestmark = pytest.mark.usefixtures("quick_figures")
+
 
 @pytest.mark.usefixtures("made_up")
 def test_the_table_and_the_figure_run_and_go_on(
@@ -48,7 +50,7 @@ def test_the_table_and_the_figure_run_and_go_on(
     assert (recipe.name, recipe.schedule.updates, recipe.noise) == ("SRLMC", 8, 0.1)
     about, card = describe(model)
     assert about["title"] == "Fashion-MNIST by SRLMC, seed 1"
-    assert "5,500 training images of Fashion-MNIST, calibrated on 250 further" in card
+    assert "1,100 training images of Fashion-MNIST, calibrated on 50 further" in card
     capsys.readouterr()
     # The figure takes the table's models, and the proxies' command their snapshots.
     assert main(["reproduce", "fig5", *command]) == 0

@@ -1,20 +1,19 @@
-"""The command as a process of its own, as people run it."""
+"""The command as a process of its own."""
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from tests.fresh import COMMAND, Child, started
+
 
 class Running(NamedTuple):
     """A service, and where it listens."""
 
-    process: subprocess.Popen[str]
+    process: Child
     url: str
 
     @property
@@ -26,27 +25,16 @@ class Running(NamedTuple):
 @contextmanager
 def running(model: Path | str, *flags: str, program: str = "") -> Iterator[Running]:
     """``uspebm serve MODEL``; or ``program``, which does the same with other limits."""
-    command = ["-c", program, str(model)] if program else ["-m", "uspebm", "serve", str(model)]
-    process = subprocess.Popen(
-        [sys.executable, *command, *([] if program else ["--port", "0", "--json"]), *flags],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-    )
-    assert process.stdout is not None
-    try:
+    command = (model,) if program else ("serve", model, "--port", "0", "--json")
+    with started(program or COMMAND, *command, *flags) as process:
         said = ""
         for line in process.stdout:
             said += line
             if line.startswith("}"):
                 break
         if not said:
-            raise AssertionError(process.communicate()[1])
+            raise AssertionError(process.rest().stderr)
         yield Running(process, json.loads(said)["url"])
-    finally:
-        process.kill()
-        process.communicate()
 
 
 IMPATIENT = """

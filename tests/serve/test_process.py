@@ -189,7 +189,7 @@ def test_it_ends_when_what_it_took_is_answered(served: Path, number: signal.Sign
             answer = connection.recv(10_000)
             assert answer.startswith(b"HTTP/1.1 200")
         assert service.process.wait(20) == 0
-        _, log = service.process.communicate()
+        log = service.process.rest().stderr
     assert "Traceback" not in log
 
 

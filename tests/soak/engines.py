@@ -167,7 +167,7 @@ def _batches(
 def _ray(job: Job) -> None:
     import ray
 
-    with ray_here(1):
+    with ray_here():
         ray.data.DataContext.get_current().enable_progress_bars = False
         numbers = ray.data.range(job.blocks, override_num_blocks=job.blocks)
         rows = numbers.map_batches(

@@ -15,6 +15,10 @@ from uspebm.support.group import together
 LONGEST = 120.0
 """Seconds after which processes count as hanging."""
 
+PRELOADED = ("scipy.stats", "torch._dynamo")
+"""Once for all of them: to import these takes longer than most work. The first optimiser would
+import the second."""
+
 
 def in_processes(size: int, work: Callable[..., Any], *arguments: Any) -> list[Any]:
     """What ``work(*arguments)`` returns in each of ``size`` processes, in the order of ranks."""
@@ -22,7 +26,7 @@ def in_processes(size: int, work: Callable[..., Any], *arguments: Any) -> list[A
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["uspebm", __name__])
+    context.set_forkserver_preload([__name__, *PRELOADED])
     answers = context.Queue()
     started = [
         context.Process(target=_work, args=(answers, rank, size, port, work, arguments))
