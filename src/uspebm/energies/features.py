@@ -93,6 +93,15 @@ class Reading:
         middle: Of so many nearest, the distance to their middle counts as much. None: not at all.
         around: Of so many nearest, their own distances count. None: of the neighbours.
         locality: The power of these that distances are divided by: 0, a distance; 1, a ratio.
+
+    >>> square = torch.tensor([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]])
+    >>> at = torch.tensor([[0.0, 0.0]])  # far from each, and in their middle
+    >>> far, inside = (
+    ...     FeatureRule("pixels", neighbours=3, reading=reading).build(square, seed=0)(at)
+    ...     for reading in (Reading(), Reading(middle=3))
+    ... )
+    >>> bool(inside < far)
+    True
     """
 
     middle: int | None = None
@@ -235,6 +244,14 @@ class FeatureRule:
         reading: What of them counts further. Left out: :data:`OF_NETWORKS`, or of pixels
             :data:`PLAIN`.
         beside: A rule for a network that is not trained, whose features join the trained one's.
+
+    >>> from uspebm import Conv
+    >>> from uspebm.energies.rules import ConvRule
+    >>> images = torch.rand(50, 1, 8, 8, generator=generator(0))
+    >>> rule = FeatureRule(centres=30, beside=ConvRule((4, 4, 4), width=8))
+    >>> energy = rule.over(Conv((1, 8, 8)), images, seed=0)
+    >>> energy.network.features(images).shape, energy.centres.shape  # 224 and 4 + 4 + 8
+    (torch.Size([50, 240]), torch.Size([30, 224]))
     """
 
     of: Literal["network", "pixels"] = "network"
