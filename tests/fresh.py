@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from threading import Timer
 from typing import IO, Any, NamedTuple
 
 PARENT = """
@@ -59,6 +60,10 @@ sys.exit(main(sys.argv[1:]))
 """The program that ``uspebm`` is."""
 
 
+LONGEST = 300.0
+"""Seconds."""
+
+
 class Ended(NamedTuple):
     """What became of a program."""
 
@@ -90,10 +95,13 @@ class Child:
         return code
 
     def rest(self) -> Ended:
-        """What it says from now on, to its end."""
+        """What it says from now on, to its end; one that never ends is killed."""
+        deadline = Timer(LONGEST, self.send_signal, [signal.SIGKILL])
+        deadline.start()
         with ThreadPoolExecutor(1) as other:  # whichever is not read would fill up
             errors = other.submit(self.stderr.read)
             said = self.stdout.read()
+        deadline.cancel()
         return Ended(self.wait(), said, errors.result())
 
     def _ended(self) -> int | None:

@@ -36,6 +36,17 @@ def nested(depth: int) -> dict[str, Any]:
     return parts
 
 
+def over_features(networks: Any, **reading: Any) -> dict[str, Any]:
+    joined = {"kind": "Joined", "networks": networks}
+    usual = {"middle": 10, "around": 40, "locality": 0.4}
+    return {
+        "kind": "FeatureEnergy",
+        "neighbours": 5,
+        "network": joined,
+        "reading": usual | reading,
+    }
+
+
 BOX = {"kind": "Box", "low": -1.0, "high": 1.0, "shape": [10**9]}
 SAID: dict[str, dict[str, Any]] = {
     "layers": {"energy": tilted(layers=100_000)},
@@ -51,6 +62,24 @@ SAID: dict[str, dict[str, Any]] = {
     "settings": {"energy": {"kind": "MLP", "settings": [1]}},
     "an energy in itself": {"energy": nested(1)},
     "an energy in itself, often": {"energy": nested(100)},
+    "one network": {"energy": over_features([conv()])},
+    "three networks": {"energy": over_features([conv()] * 3)},
+    "networks that are no list": {"energy": over_features("Conv")},
+    "networks in themselves": {
+        "energy": over_features([over_features([conv()] * 2)["network"]] * 2)
+    },
+    "a kind that is no name": {"energy": over_features([{"kind": ["Conv"]}] * 2)},
+    "a middle": {"energy": over_features([conv()] * 2, middle="ten")},
+    "a locality": {"energy": over_features([conv()] * 2, locality="0.4")},
+    "another reading": {"energy": over_features([conv()] * 2, power=2)},
+    "a score": {
+        "recipe": {
+            "kind": "Recipe",
+            "name": "x",
+            "energy": {"kind": "ConvRule"},
+            "score": {"kind": "FeatureRule", "reading": 5},
+        }
+    },
     "shape": {"event_shape": [10**9]},
     "columns": {"columns": ["a"] * 4},
     "columns that are no list": {"columns": {"a": 1, "b": 2, "c": 3}},
@@ -77,6 +106,28 @@ def test_what_is_said_is_compared_before_anything_is_built(folder: Path, case: s
     assert str(error.value).startswith(str(folder))
     assert str(error.value).isprintable()
     assert len(str(error.value)) < 700
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"network": {"kind": "Joined", "networks": [conv()]}}, "must be two, each one of MLP"),
+        ({"network": {"kind": "Joined", "networks": [conv()] * 3}}, "must be two"),
+        ({"reading": 5}, "reading=5 must have middle, around, locality"),
+        ({"reading": {"power": 1}}, "must have middle, around, locality"),
+        (
+            {"reading": {"middle": 10, "around": 40, "locality": True}},
+            "locality=True must be a number between 0 and 1",
+        ),
+    ],
+)
+def test_what_an_energy_over_features_is_not_made_of(
+    tmp_path: Path, change: dict[str, Any], message: str
+) -> None:
+    save_model(made("images"), tmp_path / "model")
+    signed(tmp_path / "model", energy=about(tmp_path / "model")["energy"] | change)
+    with pytest.raises(ModelFileError, match=message):
+        load(tmp_path / "model")
 
 
 def test_a_box_of_any_dimension_is_made_at_once(folder: Path) -> None:

@@ -67,7 +67,6 @@ def test_a_blind_network_finds_no_more_than_its_false_alarms() -> None:
 
 def test_a_blind_network_is_discarded_with_a_warning() -> None:
     recipe, images, held = image_recipe(stripes(60)), stripes(400), stripes(60, 1)
-    recipe = replace(recipe, score=FeatureRule())  # and no other beside it, which would see
     with pytest.warns(UserWarning, match=r"the network is discarded.*pixels \d+%; .*train longer"):
         energy, worth = scored(recipe, Blind(), images, held, seed=0)
     assert worth is not None

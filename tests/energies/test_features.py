@@ -20,7 +20,7 @@ from uspebm.energies.features import (
     Reading,
     features_of,
 )
-from uspebm.energies.rules import ConvRule
+from uspebm.energies.rules import ConvRule, MLPRule
 from uspebm.recipes.images import image_recipe
 from uspebm.support.randomness import generator, global_seed
 
@@ -198,6 +198,9 @@ def multiplications(network: nn.Module) -> int:
         ({"of": "colours"}, "of='colours' must be one of 'network', 'pixels'"),
         ({"centres": 1}, "centres=1 must be a whole number, at least 2"),
         ({"neighbours": 0}, "neighbours=0 must be a whole number, at least 1"),
+        ({"reading": 5}, "reading=5 must be a Reading"),
+        ({"beside": 5}, "beside=5 must be a rule that builds a network"),
+        ({"of": "pixels", "beside": ConvRule()}, "pixels have none beside them"),
     ],
 )
 def test_bad_settings_are_refused(change: dict[str, object], message: str) -> None:
@@ -210,8 +213,9 @@ def test_bad_settings_are_refused(change: dict[str, object], message: str) -> No
     [
         ({"middle": 0}, "middle=0 must be a whole number, at least 1"),
         ({"around": 2.5}, "around=2.5 must be a whole number, at least 1"),
-        ({"locality": 1.5}, "locality=1.5 must lie between 0 and 1"),
-        ({"locality": math.nan}, "locality=nan must lie between 0 and 1"),
+        ({"locality": 1.5}, "locality=1.5 must be a number between 0 and 1"),
+        ({"locality": math.nan}, "locality=nan must be a number between 0 and 1"),
+        ({"locality": "half"}, "locality=half must be a number between 0 and 1"),
     ],
 )
 def test_bad_readings_are_refused(change: dict[str, Any], message: str) -> None:
@@ -222,6 +226,8 @@ def test_bad_readings_are_refused(change: dict[str, Any], message: str) -> None:
 def test_what_does_not_fit_together_is_refused() -> None:
     with pytest.raises(ValueError, match="Linear has no method features"):
         FeatureRule().over(nn.Linear(2, 1), torch.zeros(5, 2), seed=0)
+    with pytest.raises(ValueError, match="MLP has no method features"):
+        FeatureRule(beside=MLPRule()).check(network(), IMAGES)
     with pytest.raises(ValueError, match="1 training points are too few"):
         FeatureRule().over(network(), IMAGES[:1], seed=0)
 

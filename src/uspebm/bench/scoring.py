@@ -17,11 +17,13 @@ from ..detector.fitting import MOST_FOLDED
 from ..detector.folder import load
 from ..detector.onnx_export import to_onnx
 from ..domains import Box
-from ..energies.features import FeatureRule
-from ..energies.rules import ConvRule
 from ..evaluation.classical import NearestMean
+from ..recipes.images import image_recipe
 from ..support.randomness import generator
 from .timing import Timing, race
+
+RECIPE_FROM = 1000
+"""Images that tell the images recipe what it needs to know."""
 
 
 def latencies(repeats: int, batches: Sequence[int]) -> Iterator[tuple[str, dict[str, Timing]]]:
@@ -40,8 +42,9 @@ def _by_features(repeats: int, centres: int) -> dict[str, Timing]:
     """A batch by its distance to so many centres, beside the network's own energy."""
     shape = (1, 28, 28)
     images = Box(-1.0, 1.0, shape).sample(centres, generator(0, "images"))
-    network = ConvRule().build(images[:1], seed=0).eval()
-    energy, new = FeatureRule(centres=centres).over(network, images, seed=0), images[:1000]
+    recipe = image_recipe(images[:RECIPE_FROM])
+    network = recipe.energy.build(images[:1], seed=0).eval()
+    energy, new = recipe.scored_by(network, images, seed=0), images[:1000]
     return race({"ours": lambda: energy(new), "network": lambda: network(new)}, repeats)
 
 

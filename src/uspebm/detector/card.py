@@ -9,7 +9,7 @@ from torch import Tensor
 
 from .. import __version__
 from ..data.points import described
-from ..energies.features import FeatureEnergy, Pixels, network_name
+from ..energies.features import FeatureEnergy, Joined, Pixels
 from ..energies.kernel import TiltedEnergy
 from ..energies.neighbour import NeighbourEnergy
 from ..evaluation.calibration import interval, threshold
@@ -118,8 +118,12 @@ def _model(detector: EnergyDetector, curve: bool) -> Iterator[str]:
         yield f"- No network: neighbours in {len(energy.views)} kinds of units."
     else:
         network = energy.network if isinstance(energy, TiltedEnergy | FeatureEnergy) else energy
-        weights = sum(p.numel() for p in network.parameters())
-        yield f"- Network: {network_name(network)}, {weights:,} weights."
+        parts = network.networks if isinstance(network, Joined) else [network]
+        said = (
+            f"{type(part).__name__}, {sum(p.numel() for p in part.parameters()):,} weights"
+            for part in parts
+        )
+        yield f"- Network: {'; beside it, not trained: '.join(said)}."
     if isinstance(energy, TiltedEnergy):
         yield (
             f"- Reference density: {len(energy.reference.centres):,} Gaussians of width "

@@ -121,14 +121,27 @@ def _over_features(
     wanted = centres.shape[-1] if frame is None else len(frame[0])
     if seen != wanted:
         raise ValueError(f"the network has {seen} features, not {wanted}")
-    reading = Reading(**parts.get("reading", {}))
+    # Models that were saved before there were readings have none.
+    said = parts.get("reading", asdict(PLAIN))
+    if not isinstance(said, dict) or set(said) != set(asdict(PLAIN)):
+        raise ValueError(f"reading={said} must have {', '.join(asdict(PLAIN))}")
+    reading = Reading(**said)
     return FeatureEnergy(network, centres, scale, frame, parts["neighbours"], reading)
+
+
+def _joined(parts: dict[str, Any]) -> list[dict[str, Any]]:
+    """The two networks' parts, none of which is joined itself."""
+    networks = parts["networks"]
+    kinds = [part.get("kind") for part in networks if isinstance(part, dict)]
+    if len(networks) != 2 or sum(str(kind) in NETWORKS for kind in kinds) != 2:
+        raise ValueError(f"networks={networks} must be two, each one of {', '.join(NETWORKS)}")
+    return list(networks)
 
 
 def _features_of(parts: dict[str, Any], event_shape: tuple[int, ...]) -> int:
     """How many features a network has, without a number of it."""
     if parts["kind"] == "Joined":
-        return sum(_features_of(part, event_shape) for part in parts["networks"])
+        return sum(_features_of(part, event_shape) for part in _joined(parts))
     with torch.device("meta"):
         network = NETWORKS[parts["kind"]](event_shape, **parts["settings"])
         return features_of(network, torch.empty(1, *event_shape)).shape[1]
@@ -140,7 +153,7 @@ def _network(
     if parts["kind"] == "Joined":
         trained, untrained = (
             _network(part, event_shape, tensors, f"{prefix}networks.{k}.")
-            for k, part in enumerate(parts["networks"])
+            for k, part in enumerate(_joined(parts))
         )
         return Joined(trained, untrained)
     settings = parts["settings"]

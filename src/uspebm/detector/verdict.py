@@ -4,7 +4,7 @@ import math
 
 from torch import nn
 
-from ..energies.features import FeatureEnergy, Pixels, network_name
+from ..energies.features import FeatureEnergy, Joined, Pixels
 from ..energies.kernel import TiltedEnergy
 from ..energies.neighbour import NeighbourEnergy
 from ..recipes import Recipe
@@ -45,7 +45,7 @@ def verdict_on_images(recipe: Recipe | None, energy: FeatureEnergy, worth: Worth
     if worth is None:
         how = "in pixels, and no network is trained"
         if not isinstance(energy.network, Pixels):
-            how = f"in the features of a network ({network_name(energy.network)})"
+            how = f"in the features of {_named(energy.network)}"
         return f"{trained}: {near} {how}; they order images and are no densities"
     found = (
         f"of held-back images that were changed, {worth.by_network:.0%} are found by the network "
@@ -54,8 +54,15 @@ def verdict_on_images(recipe: Recipe | None, energy: FeatureEnergy, worth: Worth
     updates = "" if recipe is None else f" after {recipe.schedule.updates} updates"
     kept = "in pixels, the network is discarded"
     if not isinstance(energy.network, Pixels):
-        kept = f"in the features of a network ({network_name(energy.network)}), kept{updates}"
+        kept = f"in the features of {_named(energy.network)}, kept{updates}"
     return f"{trained}: {near} {kept}; {found}"
+
+
+def _named(network: nn.Module) -> str:
+    if isinstance(network, Joined):
+        trained, untrained = (type(part).__name__ for part in network.networks)
+        return f"a network ({trained}) and a smaller one that is not trained ({untrained})"
+    return f"a network ({type(network).__name__})"
 
 
 def _on_neighbours(energy: NeighbourEnergy) -> str:

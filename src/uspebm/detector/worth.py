@@ -7,6 +7,7 @@ find fewer of these than a look at the pixels does has collapsed, and is not kep
 
 import math
 import warnings
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -80,8 +81,9 @@ def worth_of(
     middle, half = (low + high) / 2, max((high - low) / 2, 1e-6)
     spread = proxies((held - middle) / half, seed)
     changed = {name: images * half + middle for name, images in spread.items()}
+    alone = replace(rule, beside=None)  # what is beside it sees even where training saw nothing
     return Worth(
-        _found(rule.over(network, points, seed), held, changed),
+        _found(alone.over(network, points, seed), held, changed),
         _found(IN_PIXELS.over(network, points, seed), held, changed),
     )
 

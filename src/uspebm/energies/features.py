@@ -79,12 +79,6 @@ class Joined(nn.Module):
         return torch.cat([network.features(x) for network in self.networks], 1)  # type: ignore[operator]
 
 
-def network_name(network: nn.Module) -> str:
-    """As models are described."""
-    parts = network.networks if isinstance(network, Joined) else [network]
-    return " beside an untrained ".join(type(part).__name__ for part in parts)
-
-
 @dataclass(frozen=True)
 class Reading:
     """What of a point's neighbours counts, beside its mean distance to them.
@@ -112,13 +106,15 @@ class Reading:
         for name in ("middle", "around"):
             if getattr(self, name) is not None:
                 at_least(1, **{name: getattr(self, name)})
-        if not 0 <= self.locality <= 1:
-            raise ValueError(f"locality={self.locality} must lie between 0 and 1")
+        number: object = self.locality  # of a file, it may be anything
+        if not isinstance(number, int | float) or isinstance(number, bool) or not 0 <= number <= 1:
+            raise ValueError(f"locality={number} must be a number between 0 and 1")
 
 
 PLAIN = Reading()
 """Of pixels, in which the middle of several images is no image."""
 OF_NETWORKS = Reading(middle=10, around=40, locality=0.4)
+"""Chosen on kinds left out, changed images, and one class inside at a time (LOG.md)."""
 
 
 class FeatureEnergy(SearchMixin, nn.Module):
@@ -126,12 +122,13 @@ class FeatureEnergy(SearchMixin, nn.Module):
 
     .. math:: E(x) = \tfrac{1}{2} \log \frac{1}{k} \sum_{i=1}^{k} \|\varphi(x) - \varphi(x_{(i)})\|
               + \tfrac{1}{2} \log \Big\| \varphi(x)
-              - \frac{1}{m} \sum_{i=1}^{m} \varphi(x_{(i)}) \Big\|
+              - \frac{1}{c} \sum_{i=1}^{c} \varphi(x_{(i)}) \Big\|
               - \frac{\lambda}{a} \sum_{i=1}^{a} \log s_{(i)}
 
     with :math:`\varphi` the network's features, the centre :math:`x_{(i)}` the i-th nearest, and
-    :math:`s_{(i)}` that centre's own mean distance to its k nearest others. m, a and λ are the
-    :class:`Reading`'s; without m the first logarithm counts whole, and alone.
+    :math:`s_{(i)}` that centre's own mean distance to its k nearest others. c (``middle``), a
+    (``around``) and λ (``locality``) are the :class:`Reading`'s; without c the first logarithm
+    counts whole, and alone.
 
     It is a score that orders points: nothing is normalised, there is no Z, and no guarantee but
     one: what the network sees as it sees the data is called data. How well that finds what it never
@@ -143,8 +140,8 @@ class FeatureEnergy(SearchMixin, nn.Module):
         centres: ``(n, r)``: features of training points, shifted and turned.
         log_scale: ``(n,)``: log s.
         frame: Shift ``(m,)`` and turn ``(m, r)`` of features. Left out: they are taken as they are.
-        neighbours: k; of fewer centres, all but one.
-        reading: m, a, λ.
+        neighbours: k; of fewer centres, all but one, and so are c and a.
+        reading: c, a, λ.
 
     >>> images = torch.rand(50, 1, 8, 8, generator=generator(0))
     >>> energy = FeatureRule(of="pixels").build(images, seed=0)
@@ -209,9 +206,18 @@ class FeatureEnergy(SearchMixin, nn.Module):
         which = search.which(z, max(k, middle, around))
         far = search.distances(z, which[:, :k]).mean(1).log()
         if reading.middle is not None:
-            away = (z - self.centres[which[:, :middle]].mean(1)).square().sum(1)
-            far = 0.5 * far + 0.25 * away.clamp_min(TINY).log()
+            away = (z - self._middle(which[:, :middle])).square().sum(1)
+            far = 0.5 * far + 0.25 * away.clamp_min(TINY).log()  # of a square
         return far - reading.locality * self.log_scale[which[:, :around]].mean(1)
+
+    def _middle(self, which: Tensor) -> Tensor:
+        if torch.compiler.is_exporting():  # one step of a graph, not so many
+            return self.centres[which].mean(1)
+        # One after the other: together they are several times the points.
+        total = torch.zeros_like(self.centres[which[:, 0]])
+        for near in which.unbind(1):
+            total += self.centres[near]
+        return total / which.shape[1]
 
     def places(self, x: Tensor) -> Tensor:
         """Where points are among the centres, ``(N, r)``."""
@@ -264,6 +270,13 @@ class FeatureRule:
         one_of(("network", "pixels"), of=self.of)
         at_least(2, centres=self.centres)
         at_least(1, neighbours=self.neighbours)
+        if self.reading is not None and not isinstance(self.reading, Reading):
+            raise ValueError(f"reading={self.reading!r} must be a Reading")
+        if self.beside is not None and (self.of == "pixels" or not hasattr(self.beside, "build")):
+            raise ValueError(
+                f"beside={self.beside!r} must be a rule that builds a network, such as ConvRule(), "
+                "and pixels have none beside them"
+            )
 
     def build(self, points: Tensor, seed: int) -> FeatureEnergy:
         """Over pixels, which need no network."""
@@ -271,17 +284,21 @@ class FeatureRule:
             raise ValueError("features of a network need one that is trained: see over")
         return self.over(Pixels(tuple(points.shape[1:])), points, seed)
 
-    def check(self, network: nn.Module) -> None:
-        """An error where ``network`` shows no features: before it is trained."""
-        if self.of == "network" and not hasattr(network, "features"):
-            raise ValueError(
-                f"{type(network).__name__} has no method features(x): an energy over features "
-                "needs a network that shows them, such as Conv"
-            )
+    def check(self, network: nn.Module, points: Tensor) -> None:
+        """An error where ``network``, or that beside it, shows no features: before training."""
+        if self.of == "pixels":
+            return
+        beside = [] if self.beside is None else [self.beside.build(points[:1], seed=0)]
+        for one in (network, *beside):
+            if not hasattr(one, "features"):
+                raise ValueError(
+                    f"{type(one).__name__} has no method features(x): an energy over features "
+                    "needs a network that shows them, such as Conv"
+                )
 
     def over(self, network: nn.Module, points: Tensor, seed: int) -> FeatureEnergy:
         """With centres among ``points``; the same ones for the same seed."""
-        self.check(network)
+        self.check(network, points)
         if len(points) < 2:
             raise ValueError(f"{len(points)} training points are too few: distances need two")
         most, shape = self.centres, tuple(points.shape[1:])

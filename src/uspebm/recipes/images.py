@@ -30,7 +30,7 @@ import torch
 from torch import Tensor
 
 from ..domains import Box
-from ..energies.features import FeatureRule
+from ..energies.features import OF_NETWORKS, FeatureRule
 from ..energies.kernel import pairwise_squared
 from ..energies.rules import ConvRule
 from ..negative import CrowdedUSP, PersistentUSP, RandomFields
@@ -67,7 +67,7 @@ def image_recipe(images: Tensor) -> Recipe:
     recipe, network = _recipe_for("images", images, LIGHT_WORK), _network(images.shape[1:])
     # Half as wide in every layer: a quarter of the work.
     half = ConvRule(tuple(count // 2 for count in network.filters), network.width // 2)
-    return replace(recipe, score=FeatureRule(beside=half))
+    return replace(recipe, score=FeatureRule(reading=OF_NETWORKS, beside=half))
 
 
 def energy_recipe(images: Tensor) -> Recipe:

@@ -162,7 +162,7 @@ class Recipe:
     def given(self, energy: nn.Module, data: Tensor) -> tuple[nn.Module, NegativePhase[Any]]:
         """What is trained of ``energy``, and the phase that stands in for its law."""
         if self.score is not None:
-            self.score.check(energy)
+            self.score.check(energy, data)
         if isinstance(self.phase, PhaseRule):
             return self.phase.given(energy, data)
         if self.phase is None:
