@@ -108,6 +108,9 @@ def test_why_in_a_table(place: Path, tmp_path: Path, capsys: pytest.CaptureFixtu
     assert called["outlier"][:5].all()
     assert (called["why_1"][:5] == "b").all()
     assert (called["gain_1"] == "").tolist() == (~called["outlier"]).tolist()
+    further = called.loc[called["outlier"], ["gain_2", "gain_3", "gain_4"]].to_numpy().ravel()
+    assert "" in further  # what gains nothing is no reason
+    assert min(float(gain) for gain in further if gain) > 0
 
 
 def test_why_of_images(tmp_path: Path) -> None:
@@ -121,7 +124,7 @@ def test_why_of_images(tmp_path: Path) -> None:
     out = tmp_path / "s.csv"
     assert run("score", tmp_path / "m", tmp_path / "images", "--out", out, "--why", "2") == 0
     drawn = sorted(path.name for path in (tmp_path / "s.csv.why").iterdir())
-    assert drawn[0] == "001-image-8.png"
+    assert drawn[0] == "001-07.png"
     assert len(drawn) == 2
 
 

@@ -129,7 +129,7 @@ def run_score(arguments: Namespace) -> None:
     if out.exists() and out.samefile(arguments.data):
         raise ValueError(f"--out {out} is the data: choose another file")
     beside = _beside(arguments, source)
-    why = explaining(arguments, detector)
+    why = explaining(arguments, detector, source)
     rows = outliers = 0
     with open_sink(out) as sink, closing(scored_rows(detector, source, "scoring")) as scored:
         for chunk, *values in decide(scored, _weights(arguments, source)):

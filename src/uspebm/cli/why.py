@@ -3,14 +3,19 @@
 Imports what is heavy: for functions that run, not for flags.
 """
 
+import re
 from abc import ABC, abstractmethod
 from argparse import Namespace
+from collections.abc import Iterator
+from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..data.readers import ImageFolder
+from ..data.readers.source import Source
 from ..detector.energy_detector import EnergyDetector
 from ..detector.reasons import Reasons, held_rows
 from ..support.extras import need
@@ -20,6 +25,8 @@ from .output import warn
 from .user_data import columns_found
 
 WhyCells = dict[str, NDArray[Any]]
+LONGEST_NAME = 60
+"""Letters of an image's name that its heat map is called by: the last ones."""
 
 
 class Explaining(ABC):
@@ -64,55 +71,71 @@ class WhyColumns(Explaining):
                 reasons = self._detector.explain(rows[where])
             assert isinstance(reasons, Reasons)
             first, each = reasons.first(self._most), np.arange(len(where))
-            for k, which in enumerate(first.T, 1):
-                found[f"why_{k}"][where] = np.array(reasons.columns, dtype=object)[which]
-                found[f"value_{k}"][where] = [_text(v) for v in reasons.value[each, which]]
-                found[f"expected_{k}"][where] = [_text(v) for v in reasons.expected[each, which]]
-                found[f"gain_{k}"][where] = reasons.gain[each, which]
+            for k, columns in enumerate(first.T, 1):
+                # Beyond the first, what gains nothing is no reason.
+                given = each[(reasons.gain[each, columns] > 0) | (k == 1)]
+                rows_given, which = where[given], columns[given]
+                found[f"why_{k}"][rows_given] = np.array(reasons.columns, dtype=object)[which]
+                found[f"value_{k}"][rows_given] = [_text(v) for v in reasons.value[given, which]]
+                expected = [_text(v) for v in reasons.expected[given, which]]
+                found[f"expected_{k}"][rows_given] = expected
+                found[f"gain_{k}"][rows_given] = reasons.gain[given, which]
         return {n: v.astype(str) if v.dtype == object else v for n, v in found.items()}
 
 
 class WhyMaps(Explaining):
-    """Heat maps of the least likely images, in a folder beside the scores."""
+    """Heat maps of the least likely images, in a folder beside the scores.
 
-    def __init__(self, detector: EnergyDetector, most: int, out: Path) -> None:
+    They are called by ``names``, those of all images in order.
+    """
+
+    def __init__(
+        self, detector: EnergyDetector, most: int, out: Path, names: Iterator[str]
+    ) -> None:
         need("matplotlib", "drawing heat maps", "plots")
-        self._detector, self._most = detector, most
+        self._detector, self._most, self._names = detector, most, names
         self._folder = out.with_name(out.name + ".why")
         check_writable(self._folder / "1.png")
-        self._least: list[tuple[float, int, NDArray[Any]]] = []
+        self._least: list[tuple[float, int, str, NDArray[Any]]] = []
         self._seen = 0
 
     def __call__(self, rows: NDArray[Any], scores: NDArray[Any], out: NDArray[Any]) -> WhyCells:
+        names = list(islice(self._names, len(rows)))
         for k in np.argsort(scores, kind="stable")[: self._most]:
-            self._least.append((float(scores[k]), self._seen + int(k), rows[k]))
+            self._least.append((float(scores[k]), self._seen + int(k), names[k], rows[k]))
         self._least = sorted(self._least, key=lambda one: one[:2])[: self._most]
         self._seen += len(rows)
         return {}
 
     def said(self) -> str:
         """Draws them, once all images are known; those of a score before are gone."""
-        for old in self._folder.glob("[0-9][0-9][0-9]-image-*.png"):
+        for old in self._folder.glob("[0-9][0-9][0-9]-*.png"):
             old.unlink()
-        for rank, (score, row, image) in enumerate(self._least, 1):
+        for rank, (score, _, name, image) in enumerate(self._least, 1):
             heat = np.asarray(self._detector.explain(image[None]))[0]
             figure, (left, right) = new_figure(columns=2, size=2.2)
             for panel, picture, colours in ((left, image, "gray"), (right, heat, "inferno")):
                 panel.imshow(picture, cmap=colours)
                 panel.axis("off")
-            left.set_title(f"image {row + 1}, score {score:.4g}", fontsize=7)
+            left.set_title(
+                f"{name[-LONGEST_NAME:]}, score {score:.4g}", fontsize=7, parse_math=False
+            )
             right.set_title("what painting over gains", fontsize=7)
-            save_figure(figure, self._folder / f"{rank:03d}-image-{row + 1}", formats=("png",))
+            plain = "-".join(re.findall(r"\w+", str(Path(name).with_suffix(""))))
+            path = self._folder / f"{rank:03d}-{plain[-LONGEST_NAME:]}"
+            save_figure(figure, path, formats=("png",))
         return f"; why, of the least likely: {self._folder}/" if self._least else ""
 
 
-def explaining(arguments: Namespace, detector: EnergyDetector) -> Explaining:
+def explaining(arguments: Namespace, detector: EnergyDetector, source: Source) -> Explaining:
     """What ``--why`` asks for."""
     if arguments.why is None:
         return Silence()
     if len(detector.event_shape_) == 1:
         return WhyColumns(detector, arguments.why)
-    return WhyMaps(detector, arguments.why, arguments.out)
+    numbered = (f"image {number}" for number in count(1))
+    names = source.names() if isinstance(source, ImageFolder) else numbered
+    return WhyMaps(detector, arguments.why, arguments.out, names)
 
 
 def _text(value: Any) -> str:
