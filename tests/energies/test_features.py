@@ -10,16 +10,8 @@ from torch import Tensor, nn
 
 from uspebm import Conv
 from uspebm.energies import features, nearest
-from uspebm.energies.features import (
-    OF_NETWORKS,
-    PLAIN,
-    FeatureEnergy,
-    FeatureRule,
-    Joined,
-    Pixels,
-    Reading,
-    features_of,
-)
+from uspebm.energies.features import FeatureEnergy, FeatureRule, Joined, Pixels, features_of
+from uspebm.energies.reading import OF_NETWORKS, PLAIN, Reading
 from uspebm.energies.rules import ConvRule, MLPRule
 from uspebm.recipes.images import image_recipe
 from uspebm.support.randomness import generator, global_seed

@@ -7,10 +7,11 @@ import torch
 from torch import Tensor, nn
 
 from ..energies import MLP, Conv, Reconstruction
-from ..energies.features import PLAIN, FeatureEnergy, Joined, Pixels, Reading, features_of
+from ..energies.features import FeatureEnergy, Joined, Pixels, features_of
 from ..energies.kernel import KernelReference, TiltedEnergy
 from ..energies.monotone import PiecewiseLinear
 from ..energies.neighbour import READINGS, NeighbourEnergy, View
+from ..energies.reading import PLAIN, Reading
 from ..energies.scaling import Scaling
 from ..support.checks import at_least
 

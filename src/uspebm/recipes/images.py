@@ -30,8 +30,9 @@ import torch
 from torch import Tensor
 
 from ..domains import Box
-from ..energies.features import OF_NETWORKS, FeatureRule
+from ..energies.features import FeatureRule
 from ..energies.kernel import pairwise_squared
+from ..energies.reading import OF_NETWORKS
 from ..energies.rules import ConvRule
 from ..negative import CrowdedUSP, PersistentUSP, RandomFields
 from ..objective import Leveled

@@ -13,8 +13,9 @@ from torch import Tensor, nn
 
 from ..domains import Box
 from ..energies import Gaussian, GaussianMixture
-from ..energies.features import FeatureRule, Reading
+from ..energies.features import FeatureRule
 from ..energies.neighbour import NeighbourRule
+from ..energies.reading import Reading
 from ..energies.rules import ConvRule, MLPRule, ReconstructionRule
 from ..negative import (
     USP,
