@@ -167,6 +167,9 @@ TENSORS: dict[str, Callable[[Path], None]] = {
     "scores of nothing": put("calibration_scores", torch.full((9,), torch.nan).double()),
     "another tensor": put("more", torch.zeros(9)),
     "one less": rewritten(lambda tensors: tensors.pop("energy.strength")),
+    "weights that are no numbers": rewritten(
+        lambda tensors: tensors["energy.network.net.0.weight"].fill_(torch.nan)
+    ),
 }
 
 

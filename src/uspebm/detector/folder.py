@@ -260,6 +260,9 @@ def _rebuilt(
         if name in tensors and tensors[name].dtype != tensor.dtype:
             raise TypeError(f"{name} is of {tensors[name].dtype}, not {tensor.dtype}")
     detector.scorer_.load_state_dict(tensors)
+    for name, weight in detector.scorer_.named_parameters():
+        if not weight.isfinite().all():
+            raise ValueError(f"{name} has numbers that are not finite")
     detector.log_z_error_ = None if about["log_z"] is None else float(about["log_z"][1])
     detector.offset_ = float(about["offset"])
     if not math.isfinite(detector.offset_):
