@@ -167,7 +167,13 @@ SHAPES: dict[str, tuple[str, Callable[[Path], object], str, list[str]]] = {
         "named",
         ["4 × 5 pixels", "3 columns"],
     ),
-    "a table for images": ("x.csv", write_csv, "pixels", ["3 columns", "4 × 5 pixels"]),
+    "a table for images": ("x.csv", write_csv, "pixels", ["is a table", "4 × 5 pixels"]),
+    "text for images": (
+        "x.csv",
+        lambda p: p.write_text("a,b\n1,x\n"),
+        "pixels",
+        ["is a table, but the model is of points of 4 × 5 pixels"],
+    ),
     "five axes": ("x.npy", lambda p: np.save(p, np.zeros((2, 3, 4, 5, 6))), "pixels", ["shape"]),
 }
 

@@ -104,6 +104,13 @@ def test_counting_on_a_terminal_is_a_bar(monkeypatch: pytest.MonkeyPatch) -> Non
     assert "rows/s" in screen.getvalue()
 
 
+def test_updates_of_what_is_not_trained_are_said_to_be_none(
+    models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("fit", models / "x.csv", "--out", tmp_path / "m", "--max-updates", "50") == 0
+    assert "--max-updates 50: recipe tables trains nothing" in capsys.readouterr().err
+
+
 def test_training_shows_itself_beside_the_json(
     models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

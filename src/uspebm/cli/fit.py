@@ -27,7 +27,15 @@ from .flags import (
     tensorboard_flag,
     whole,
 )
-from .output import answering, files_skipped, print_json, refuse_inside, refuse_without_folder, say
+from .output import (
+    answering,
+    files_skipped,
+    print_json,
+    refuse_inside,
+    refuse_without_folder,
+    say,
+    warn,
+)
 from .report import followed, leave_report
 
 if TYPE_CHECKING:
@@ -278,6 +286,9 @@ def _learned(arguments: Namespace) -> "tuple[EnergyDetector, Rows, int, dict[str
     finally:
         if current_group().main and not any(training.glob("*.ckpt")):
             rmtree(training, ignore_errors=True)
+    recipe = detector.recipe_
+    if arguments.max_updates and recipe is not None and recipe.phase is None:
+        warn(f"--max-updates {arguments.max_updates}: recipe {recipe.name} trains nothing")
     if source.encoding is not None and not source.encoding.plain_numbers:
         detector.set_encoding(source.encoding)
     elif source.columns is not None:

@@ -101,6 +101,10 @@ def open_for(
 
     Images of a folder are resized if the model's were; bad ones are those that it cannot score.
     """
+    if is_table(path) and len(detector.event_shape_) > 1:
+        raise ValueError(
+            f"{path} is a table, but the model is of points of {described(detector.event_shape_)}"
+        )
     columns, wish = detector.table_columns() if is_table(path) else (None, None)
     source = open_source(path, columns, drop, _rules_of(detector, skip_bad), wish)
     try:
