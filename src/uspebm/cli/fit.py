@@ -27,15 +27,7 @@ from .flags import (
     tensorboard_flag,
     whole,
 )
-from .output import (
-    answering,
-    files_skipped,
-    print_json,
-    refuse_inside,
-    refuse_without_folder,
-    say,
-    warn,
-)
+from .output import answering, files_skipped, print_json, refuse_inside, refuse_without_folder, say
 from .report import followed, leave_report
 
 if TYPE_CHECKING:
@@ -246,7 +238,13 @@ def _learned(arguments: Namespace) -> "tuple[EnergyDetector, Rows, int, dict[str
     from ..detector.energy_detector import EnergyDetector
     from ..support.group import current_group
     from .making import how_made, place_of
-    from .user_data import check_columns, refuse_too_few, tell_repeated, tell_skipped
+    from .user_data import (
+        check_columns,
+        refuse_too_few,
+        tell_repeated,
+        tell_skipped,
+        tell_untrained,
+    )
 
     detector = EnergyDetector(
         arguments.recipe,
@@ -286,9 +284,7 @@ def _learned(arguments: Namespace) -> "tuple[EnergyDetector, Rows, int, dict[str
     finally:
         if current_group().main and not any(training.glob("*.ckpt")):
             rmtree(training, ignore_errors=True)
-    recipe = detector.recipe_
-    if arguments.max_updates and recipe is not None and recipe.phase is None:
-        warn(f"--max-updates {arguments.max_updates}: recipe {recipe.name} trains nothing")
+    tell_untrained(detector, arguments.max_updates)
     if source.encoding is not None and not source.encoding.plain_numbers:
         detector.set_encoding(source.encoding)
     elif source.columns is not None:

@@ -138,6 +138,13 @@ def _about_sizes(detector: EnergyDetector, source: Source) -> str:
     return "; resize them, or fit the model with --resize, and they will be"
 
 
+def tell_untrained(detector: EnergyDetector, updates: int | None) -> None:
+    """A warning where updates were asked for, and nothing is trained."""
+    recipe = detector.recipe_
+    if updates and recipe is not None and recipe.phase is None:
+        warn(f"--max-updates {updates}: recipe {recipe.name} trains nothing")
+
+
 def tell_skipped(source: Source) -> int:
     """How many images were left out; some of them are named on stderr, and why."""
     skipped = source.skipped if isinstance(source, ImageFolder) else {}

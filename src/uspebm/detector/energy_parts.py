@@ -73,6 +73,13 @@ def energy_from(
     return TiltedEnergy(network, KernelReference(centres, 1.0))
 
 
+def check_weights(module: nn.Module) -> None:
+    """An error where weights are not finite: every score would be minus infinity."""
+    for name, weight in module.named_parameters():
+        if not weight.isfinite().all():
+            raise ValueError(f"{name} has numbers that are not finite")
+
+
 def _view_parts(view: Any) -> dict[str, Any]:
     return {"units": type(view.units).__name__, "neighbours": view.neighbours}
 

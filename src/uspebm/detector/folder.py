@@ -30,7 +30,7 @@ from .card import card, draw_curve
 from .choice import OWN
 from .decisions import plain_number
 from .energy_detector import EnergyDetector
-from .energy_parts import OWN_ENERGY, energy_from, parts_of
+from .energy_parts import OWN_ENERGY, check_weights, energy_from, parts_of
 from .fitting import KnownScores
 from .worth import Worth
 
@@ -260,9 +260,7 @@ def _rebuilt(
         if name in tensors and tensors[name].dtype != tensor.dtype:
             raise TypeError(f"{name} is of {tensors[name].dtype}, not {tensor.dtype}")
     detector.scorer_.load_state_dict(tensors)
-    for name, weight in detector.scorer_.named_parameters():
-        if not weight.isfinite().all():
-            raise ValueError(f"{name} has numbers that are not finite")
+    check_weights(detector.scorer_)
     detector.log_z_error_ = None if about["log_z"] is None else float(about["log_z"][1])
     detector.offset_ = float(about["offset"])
     if not math.isfinite(detector.offset_):
