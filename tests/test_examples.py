@@ -32,13 +32,11 @@ def test_there_are_five_and_they_are_short() -> None:
     assert {name: n for name, n in lengths.items() if n > LONGEST} == {}
 
 
-@pytest.mark.parametrize(
-    ("name", "updates", "near"), [("density_from_one_mode", 250, 0.5), ("new_phase", 400, 0.1)]
-)
-def test_a_density_is_learned(name: str, updates: int, near: float) -> None:
+@pytest.mark.parametrize("name", ["density_from_one_mode", "new_phase"])
+def test_a_density_is_learned(name: str) -> None:
     """Ten updates are not enough: it is the training that does it."""
-    learned, hardly = program(name)(updates=updates), program(name)(updates=10)
-    assert learned < near < hardly / 2
+    learned, hardly = program(name)(), program(name)(updates=10)
+    assert learned < 0.1 < hardly
 
 
 def test_squares_are_found_among_discs(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from tests.detector.arrow_jobs import Mortal, expected, frame, ray_here, same_bits, table_model
 from uspebm import arrow_scorer
+from uspebm.detector.arrow import ArrowScorer
 
 ray = pytest.importorskip("ray", reason="ray is not installed: uspebm[ray]")
 pytest.importorskip("ray.data", reason="ray.data is not installed: uspebm[ray]")
@@ -42,6 +43,14 @@ def collected(scored: Any) -> pa.Table:
 @pytest.mark.usefixtures("cluster")
 def test_every_row_is_scored_as_by_one_process(model: Path) -> None:
     scored = rows_of().repartition(3).map_batches(arrow_scorer(model, ["id"]), **BATCHES)
+    same_bits(collected(scored), expected(model, ROWS))
+
+
+@pytest.mark.usefixtures("cluster")
+def test_the_class_is_taken_too(model: Path) -> None:
+    scored = rows_of().map_batches(
+        ArrowScorer, fn_constructor_args=(str(model), ["id"]), concurrency=1, **BATCHES
+    )
     same_bits(collected(scored), expected(model, ROWS))
 
 

@@ -34,7 +34,7 @@ def sandwich(dim: int, seed: int) -> tuple[LogZ, LogZ]:
 def test_the_truth_is_between_the_bounds(dim: int) -> None:
     """Each bound holds in expectation: its mean over seeds is on its side, up to its error."""
     exact = target(dim).log_z
-    pairs = [sandwich(dim, seed) for seed in range(1 if dim == 100 else 3)]
+    pairs = [sandwich(dim, seed) for seed in range(3)]
     lower = sum(low.value for low, _ in pairs) / len(pairs)
     upper = sum(up.value for _, up in pairs) / len(pairs)
     errors = [math.hypot(*(pair[k].error for pair in pairs)) / len(pairs) for k in (0, 1)]

@@ -76,12 +76,11 @@ def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
     for seed in range(100):
         draws = np.random.default_rng(seed)
         found = intervals(
-            draws.normal(1, 1, 100), draws.normal(0, 1, 100), level=0.9, resamples=40, seed=seed
+            draws.normal(1, 1, 100), draws.normal(0, 1, 100), level=0.9, resamples=100, seed=seed
         )["auroc"]
         assert found.low <= found.value <= found.high
         hits += found.low <= truth <= found.high
-    # Binomial(100, 0.9) has standard deviation 3; the percentile interval is a little short,
-    # the more so of few resamples.
+    # Binomial(100, 0.9) has standard deviation 3; the percentile interval is a little short.
     assert 78 <= hits <= 99
 
 
