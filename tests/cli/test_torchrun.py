@@ -1,14 +1,18 @@
-"""``torchrun -m uspebm fit``: one model, by several processes, of which one speaks."""
+"""``torchrun -m uspebm fit``, or ``--processes``: one model, by several, of which one speaks."""
 
+import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tests.fresh import COMMAND, fresh, started
 from uspebm.detector.folder import load
 
 TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
@@ -38,6 +42,46 @@ def test_two_processes_make_one_model(tmp_path: Path) -> None:
     assert detector.recipe_ is not None
     assert detector.recipe_.schedule.updates == 12
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "x.csv"]
+
+
+def test_processes_of_this_machine_make_the_same_model(tmp_path: Path) -> None:
+    """As without ``--processes``, but for the numbers; what is refused is said once."""
+    settings = ("--recipe", "tables-ps-usp", "--max-updates", 6)
+    wrong = fresh(COMMAND, "fit", tmp_path / "none.csv", "--out", tmp_path / "m", "--processes", 2)
+    assert (wrong.returncode, wrong.stderr.count("none.csv does not exist")) == (2, 1)
+    ended = fresh(
+        COMMAND, "fit", table(tmp_path), "--out", tmp_path / "m", "--processes", 2, *settings
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.count("learned from 300 rows") == 1
+    made = json.loads((tmp_path / "m" / "model.json").read_text())["made"]
+    assert made["environment"]["processes"] == 2
+    assert "processes" not in made["settings"]
+
+
+def members(launcher: int) -> list[int]:
+    """The processes that a launcher has started, once it has."""
+    path = Path(f"/proc/{launcher}/task/{launcher}/children")
+    until = time.monotonic() + 60
+    while len(found := path.read_text().split()) < 2 and time.monotonic() < until:
+        time.sleep(0.05)
+    return [int(pid) for pid in found]
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks for children in /proc")
+def test_a_killed_process_is_made_up_for_and_ctrl_c_ends_all(tmp_path: Path) -> None:
+    data, settings = table(tmp_path), ("--recipe", "tables-ps-usp", "--processes", 2)
+    with started(COMMAND, "fit", data, "--out", tmp_path / "a", *settings) as command:
+        first = members(command.pid)
+        os.kill(first[1], signal.SIGKILL)
+        while (second := members(command.pid)) == first or set(second) & set(first):
+            time.sleep(0.05)
+        assert "1/" in command.stdout.readline()  # they train
+        command.send_signal(signal.SIGINT)
+        ended = command.rest()
+    assert ended.returncode == 130, ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert not any(Path(f"/proc/{pid}").exists() for pid in second)
 
 
 def test_what_one_process_does_is_refused(

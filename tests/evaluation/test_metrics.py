@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.metrics import roc_curve
+from sklearn.metrics import average_precision_score, roc_curve
 
 from uspebm.evaluation.metrics import Detection, detection, fpr_at_tpr, intervals
 
@@ -49,6 +49,17 @@ def test_perfect_reversed_and_constant_scores() -> None:
     assert (reversed_.fpr95, reversed_.auroc) == (1.0, 0.0)
     same = detection([1, 1, 1], [1])
     assert (same.fpr95, same.auroc, same.aupr_id, same.aupr_ood) == (1.0, 0.5, 0.75, 0.25)
+
+
+@given(few, few)
+def test_average_precisions_are_those_of_scikit_learn(
+    inside: list[int], outside: list[int]
+) -> None:
+    found = detection(inside, outside)
+    scores, is_id = np.array(inside + outside), np.repeat([1, 0], [len(inside), len(outside)])
+    assert found.aupr_id == pytest.approx(average_precision_score(is_id, scores))
+    assert found.aupr_ood == pytest.approx(average_precision_score(1 - is_id, -scores))
+    assert found.fpr95 == fpr_at_tpr(inside, outside)
 
 
 def test_infinite_scores_are_scores() -> None:

@@ -8,15 +8,17 @@ Prints the median time of an update and the most memory that a process had. Case
 demo's PS-USP), ``images`` (the images-energy recipe's shape of work), ``many`` (200,000 particles
 of 784 coordinates), ``colour`` (as many of 3,072). ``CASE FOLDER``: the run is kept in a folder
 that is not there yet, and then gone on with from its checkpoint, to see what that takes.
+``forked N CASE``: in N processes as ``uspebm fit --processes N`` makes them, instead of torchrun.
 
-Memory is told in three ways: in all, as the system counts it; anonymous, without the pages of
-libraries, which processes on one machine share; and either of these above what the process had
-after a tiny run, which is what the training adds.
+Memory is told in all, as the system counts it; anonymous, without the pages of libraries, which
+processes on one machine share; and of the machine, where of what is shared each has its part. In
+brackets each above what the process had after a tiny run, which is what the training adds.
 """
 
 import json
 import math
 import os
+import re
 import resource
 import statistics
 import subprocess
@@ -40,6 +42,7 @@ from uspebm.experiments.mixture import MIXTURE
 from uspebm.recipes import Run, Schedule
 from uspebm.recipes.images import energy_recipe
 from uspebm.support.group import current_group, together
+from uspebm.support.launch import launched
 from uspebm.support.randomness import generator
 from uspebm.types import Proposal
 
@@ -72,6 +75,8 @@ class Memory(NamedTuple):
 
     in_all: float
     anonymous: float
+    of_the_machine: float
+    """What nobody shares with it, and its part of what is shared (the system's ``Pss``)."""
 
     def said(self, before: "Memory") -> str:
         """In all and anonymous, each with what it is above ``before``."""
@@ -84,10 +89,10 @@ class Watch(Thread):
 
     def __init__(self) -> None:
         super().__init__()
-        self._most, self._ended = 0.0, Event()
+        self._most, self._most_of_machine, self._ended = 0.0, 0.0, Event()
 
     def run(self) -> None:
-        while not self._ended.wait(0.02):
+        while not self._ended.wait(0.05):
             self._look()
 
     def end(self) -> None:
@@ -98,12 +103,15 @@ class Watch(Thread):
     def _look(self) -> None:
         _, resident, of_files, *_ = map(int, Path("/proc/self/statm").read_text().split())
         self._most = max(self._most, (resident - of_files) * resource.getpagesize() / 2**20)
+        rollup = Path("/proc/self/smaps_rollup").read_text()
+        (part,) = re.findall(r"^Pss: +(\d+) kB", rollup, re.M)
+        self._most_of_machine = max(self._most_of_machine, int(part) / 1024)
 
     def most(self) -> Memory:
         """Of all processes, the most that one of them has held."""
         self._look()
         in_all = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        here = torch.tensor([[in_all, self._most]], dtype=torch.float64)
+        here = torch.tensor([[in_all, self._most, self._most_of_machine]], dtype=torch.float64)
         return Memory(*current_group().gathered(here).amax(0).tolist())
 
 
@@ -132,13 +140,14 @@ def _noting(send: Callable[..., Any], noted: list[int]) -> Callable[..., Any]:
     return noting
 
 
-def main(name: str, folder: Path | None = None) -> None:
+def main(name: str, folder: Path | None = None) -> int:
     watch = Watch()
     watch.start()
     try:
         measure(name, folder, watch)
     finally:
         watch.end()
+    return 0
 
 
 def measure(name: str, folder: Path | None, watch: Watch) -> None:
@@ -230,5 +239,7 @@ def efficiency(name: str, turns: int = 3) -> None:
 if __name__ == "__main__":
     if sys.argv[1] in ("efficiency", "model"):
         {"efficiency": efficiency, "model": model}[sys.argv[1]](sys.argv[2])
+    elif sys.argv[1] == "forked":
+        launched(main, sys.argv[3], processes=int(sys.argv[2]))
     else:
         main(sys.argv[1], Path(sys.argv[2]) if sys.argv[2:] else None)

@@ -27,6 +27,7 @@ from uspebm import (
     resume,
     save,
 )
+from uspebm.support.group import Group
 from uspebm.support.randomness import generator
 from uspebm.training.archive import read_archive
 from uspebm.training.checkpoint import (
@@ -356,6 +357,25 @@ def test_an_interrupt_waits_for_the_update_and_saves(
     assert resumed.step == 4
     assert_same(run(resumed, 10), straight)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_an_interrupt_while_processes_agree_is_not_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They wait for each other most of the time: a signal that comes then counts at the next."""
+    state = start()
+    agreed = Group.any
+
+    def interrupted(group: Group, *here: bool) -> list[bool]:
+        if state.step == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+        return agreed(group, *here)
+
+    monkeypatch.setattr(Group, "any", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        for _ in checkpointed(records(state), state, tmp_path):
+            pass
+    assert [path.name for path in checkpoints(tmp_path)] == ["step-000000003.ckpt"]
 
 
 def test_a_divergence_is_saved(tmp_path: Path) -> None:

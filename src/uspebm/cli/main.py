@@ -92,30 +92,51 @@ def _parser() -> Parser:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    from ..support.group import LostProcessError, speaks
+
+    try:
+        return _one_of_them(arguments)
+    except LostProcessError as error:
+        if speaks():
+            warn(error)
+        return 2
+
+
+def _one_of_them(arguments: argparse.Namespace) -> int:
+    """The command in this process; that another one was lost is for those who started them."""
     from .. import CheckpointError, NonFiniteError
+    from ..support.group import LostProcessError, speaks
 
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     with warnings.catch_warnings():
         warnings.showwarning = lambda message, *_, **__: warn(message)
         try:
-            _run_together(arguments)
+            return _run_together(arguments)
+        except LostProcessError:
+            raise
         except (ValueError, OSError, CheckpointError, NonFiniteError) as error:
-            warn(error)
+            if speaks():
+                warn(error)
             return 2
-    return 0
 
 
-def _run_together(arguments: argparse.Namespace) -> None:
-    """Run the command, under ``torchrun`` with the other processes; only the main one speaks."""
+def _run_together(arguments: argparse.Namespace) -> int:
+    """Run the command with the other processes, if there are any; only the main one speaks."""
     from ..support.group import started_together, together
 
-    if started_together() > 1 and arguments.command not in SHARED:
+    alone = started_together() == 1
+    if not alone and arguments.command not in SHARED:
         raise ValueError(
             f"uspebm {arguments.command} is one process's work; torchrun is for {', '.join(SHARED)}"
         )
+    if alone and getattr(arguments, "processes", 1) > 1:
+        from ..support.launch import launched
+
+        return launched(_one_of_them, arguments, processes=arguments.processes)
     with together() as group:
         if group.main:
             arguments.run(arguments)
-            return
-        with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
-            arguments.run(arguments)
+        else:
+            with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+                arguments.run(arguments)
+    return 0

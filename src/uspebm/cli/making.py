@@ -14,7 +14,10 @@ from ..support.checksums import content_checksum
 from ..support.reading import reading
 from .flags import Parser
 
-NO_SETTINGS = ("command", "version", "run", "data", "out", "config", "json", "line", "tensorboard")
+NO_SETTINGS = (
+    *("command", "version", "run", "data", "out", "config", "json", "line", "tensorboard"),
+    "processes",  # a part of the environment
+)
 """Of a command's arguments, those that decide nothing about the model."""
 
 

@@ -5,6 +5,7 @@ A density is :math:`q(x) = e^{-E(x)} / Z`.
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -38,7 +39,7 @@ class Gaussian:
         if isinstance(self.std, tuple) and len(self.std) != len(self.mean):
             raise ValueError(f"std has {len(self.std)} values, mean has {len(self.mean)}")
 
-    @property
+    @cached_property
     def log_z(self) -> float:
         """Exact log-partition function."""
         stds = self.std if isinstance(self.std, tuple) else (self.std,) * len(self.mean)

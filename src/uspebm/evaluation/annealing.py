@@ -22,7 +22,7 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from ..energies.gradient import energy_at, energy_gradient
+from ..energies.gradient import energy_and_gradient, energy_at
 from ..support.checks import at_least
 from ..types import Energy, Law
 
@@ -126,17 +126,19 @@ class Annealing:
             return beta * energy(y) - (1 - beta) * self.base.log_prob(y)
 
         momentum = torch.randn(x.shape, generator=generator, dtype=x.dtype)
-        start = potential(x).detach() + 0.5 * momentum.flatten(1).square().sum(1)
+        height, slope = energy_and_gradient(potential, x)
+        start = height + 0.5 * momentum.flatten(1).square().sum(1)
         y, inside = x, torch.ones(len(x), dtype=torch.bool)
-        p = momentum - 0.5 * size * energy_gradient(potential, y)
+        p = momentum - 0.5 * size * slope
         for step in range(self.leapfrogs):
             y = y + size * p
             # Where the base has no mass the move is refused; till then the point waits inside.
             inside &= torch.isfinite(self.base.log_prob(y))
             y = torch.where(inside.reshape(-1, *[1] * (y.dim() - 1)), y, x)
             half = 0.5 if step == self.leapfrogs - 1 else 1.0
-            p = p - half * size * energy_gradient(potential, y)
-        end = potential(y).detach() + 0.5 * p.flatten(1).square().sum(1)
+            height, slope = energy_and_gradient(potential, y)
+            p = p - half * size * slope
+        end = height + 0.5 * p.flatten(1).square().sum(1)
         accept = torch.rand(len(x), generator=generator, dtype=x.dtype).log() < start - end
         accept &= inside
         return torch.where(accept.reshape(-1, *[1] * (x.dim() - 1)), y, x), (

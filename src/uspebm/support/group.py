@@ -215,6 +215,11 @@ def started_together() -> int:
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
+def speaks() -> bool:
+    """Whether this is the process that speaks, also before it has met the others."""
+    return os.environ.get("RANK", "0") == "0"
+
+
 @contextmanager
 def together() -> Iterator[Group]:
     """In this block, train with the processes that ``torchrun`` started; alone without it.

@@ -237,6 +237,7 @@ def saved_along(
         saved_step, saved_at = state.step, time.monotonic()
 
     records = iter(records)
+    late = False
     while True:
         with patient_interrupt() as interrupted:
             try:
@@ -246,9 +247,10 @@ def saved_along(
                 raise
             # Of processes that train together all save, and all stop, at the same update.
             due = current_group().main and time.monotonic() - saved_at >= seconds
-            stop, due = current_group().any(interrupted.is_set(), due)
+            stop, due = current_group().any(late or interrupted.is_set(), due)
             if record is None or stop or due:
                 keep()
+        late = interrupted.is_set()  # it came while they agreed: they stop at the next one
         if record is not None:
             try:
                 yield record
