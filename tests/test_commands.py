@@ -24,6 +24,7 @@ from uspebm.energies.rules import MLPRule
 from uspebm.recipes import Schedule
 from uspebm.report.live import LiveServer
 
+from .fresh import COMMAND, fresh
 from .pages import README, ROOT, blocks, page, page_names, shell_lines
 from .serve.processes import running
 
@@ -102,6 +103,9 @@ def run_line(line: str, services: ExitStack, address: list[str]) -> None:
         answer = subprocess.run(["bash", "-c", here], capture_output=True, text=True)
         assert answer.returncode == 0, answer.stderr
         assert words[0] == "openssl" or '"p_value"' in answer.stdout, answer.stdout
+    elif "--processes" in words:  # forked, and so from a process that has no threads yet
+        ended = fresh(COMMAND, *words[1:])
+        assert ended.returncode == 0, ended.stderr
     elif words[:2] == ["uspebm", "serve"]:
         service = services.enter_context(running(words[2], *words[3:]))
         address.append(service.url.replace("0.0.0.0", "127.0.0.1"))
