@@ -92,8 +92,12 @@ class Watch(Thread):
         self._most, self._most_of_machine, self._ended = 0.0, 0.0, Event()
 
     def run(self) -> None:
-        while not self._ended.wait(0.05):
+        looks = 0
+        while not self._ended.wait(0.02):
             self._look()
+            looks += 1
+            if looks % 10 == 0:  # it costs more
+                self._look_at_machine()
 
     def end(self) -> None:
         """Before the process does: a thread that is cut off in its work may abort it."""
@@ -103,6 +107,8 @@ class Watch(Thread):
     def _look(self) -> None:
         _, resident, of_files, *_ = map(int, Path("/proc/self/statm").read_text().split())
         self._most = max(self._most, (resident - of_files) * resource.getpagesize() / 2**20)
+
+    def _look_at_machine(self) -> None:
         rollup = Path("/proc/self/smaps_rollup").read_text()
         (part,) = re.findall(r"^Pss: +(\d+) kB", rollup, re.M)
         self._most_of_machine = max(self._most_of_machine, int(part) / 1024)
@@ -110,6 +116,7 @@ class Watch(Thread):
     def most(self) -> Memory:
         """Of all processes, the most that one of them has held."""
         self._look()
+        self._look_at_machine()
         in_all = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         here = torch.tensor([[in_all, self._most, self._most_of_machine]], dtype=torch.float64)
         return Memory(*current_group().gathered(here).amax(0).tolist())
@@ -157,8 +164,8 @@ def measure(name: str, folder: Path | None, watch: Watch) -> None:
         if isinstance(recipe.phase, PersistentUSP):  # what torch loads when it is first asked to
             list(Run(small(recipe, recipe.phase), data, None, 0, show=False))
         before = watch.most()
+        # The first of a long run, for which code is compiled where there is a compiler.
         updates = min(recipe.schedule.updates, UPDATES[name])
-        recipe = replace(recipe, schedule=replace(recipe.schedule, updates=updates))
         run = Run(recipe, data, folder, 0, show=False)
         sent = messages_noted()
         seconds = []
@@ -166,6 +173,8 @@ def measure(name: str, folder: Path | None, watch: Watch) -> None:
             seconds.append(record.seconds)
             if record.step == 1:  # torch loads parts of itself when they are first asked for
                 began = time.process_time()
+            if record.step == updates:
+                break
         processor = (time.process_time() - began) / (updates - 1)
         per_update = (len(sent) // updates, sum(sent) // updates)
         a_message = message_cost()

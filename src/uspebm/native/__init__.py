@@ -5,6 +5,6 @@ May know: the energies it stands for, and how files are kept. Knows no phase and
 
 from ..support.compiled import BuildError
 from .conv import NativeConv
-from .pairs import Candidates, NativePairs, can_search
+from .pairs import Candidates, NativePairs, can_search, compare_all
 
-__all__ = ["BuildError", "Candidates", "NativeConv", "NativePairs", "can_search"]
+__all__ = ["BuildError", "Candidates", "NativeConv", "NativePairs", "can_search", "compare_all"]

@@ -1,4 +1,5 @@
-// Lists of pairs of a moving and a fixed point, with lower bounds on their distances.
+// Lists of pairs of a moving and a fixed point, with lower bounds on their distances; and, at the
+// end, every pair at once, for points of few coordinates.
 //
 // A pair is looked at only when its bound no longer rules a violation out: first by its sketch
 // (a few coordinates, "along"), then by all coordinates. Points are read once, where the gradient of
@@ -128,6 +129,40 @@ void lists_look(Lists* lists, const real* moving, const real* fixed, int n, int 
           for (int k = 0; k < d; k++) push[k] += pull * (u[k] - x[k]);
         }
       }
+  }
+}
+
+// Adds every violation of `spacing` between the points `here` and others, weighted, to gradient,
+// nearest and coincident. Of the others all first coordinates lie together in `columns`, then all
+// second ones. Where `first` is none of theirs, those that are absent are left out; otherwise here's
+// point i is the other point first + i, and does not feel itself.
+void compare_all(const real* here, int rows, const real* columns, int n, int d, int first,
+                 const bool* absent, real spacing, real weight, real* gradient, real* nearest,
+                 bool* coincident, int threads) {
+  const real limit = spacing * spacing * (1 + SAFE);
+#pragma omp parallel num_threads(threads)
+  {
+    std::vector<real> squared(n);
+#pragma omp for schedule(static)
+    for (int i = 0; i < rows; i++) {
+      const real* u = row(here, i, d);
+      std::fill(squared.begin(), squared.end(), real(0));
+      for (int k = 0; k < d; k++) {
+        const real* x = columns + static_cast<std::size_t>(k) * n;
+        for (int j = 0; j < n; j++) squared[j] += (u[k] - x[j]) * (u[k] - x[j]);
+      }
+      real* push = gradient + static_cast<std::size_t>(i) * d;
+      for (int j = 0; j < n; j++) {
+        if (!(squared[j] < limit) || (first < 0 ? absent[j] : j == first + i)) continue;
+        const real distance = std::sqrt(squared[j]);
+        if (distance >= spacing) continue;
+        nearest[i] = std::min(nearest[i], distance);
+        if (distance == 0) coincident[i] = true;
+        const real pull = distance > 0 ? weight / distance : 0;
+        for (int k = 0; k < d; k++)
+          push[k] += pull * (u[k] - columns[static_cast<std::size_t>(k) * n + j]);
+      }
+    }
   }
 }
 }

@@ -1,4 +1,4 @@
-"""Lists of pairs of points by compiled code: see ``pairs.cpp``."""
+"""Pairs of points by compiled code, listed or all at once: see ``pairs.cpp``."""
 
 import ctypes
 import weakref
@@ -84,6 +84,28 @@ class NativePairs:
             *map(_pointer, gone), self._real(spacing), *map(_pointer, felt),
             torch.get_num_threads(),
         )  # fmt: skip
+
+
+def compare_all(
+    here: Tensor,
+    others: Tensor,
+    spacing: float,
+    weight: float,
+    left_out: Tensor | int,
+    felt: tuple[Tensor, Tensor, Tensor],
+) -> None:
+    """Add every violation between two sets of points, of few coordinates, to ``felt``.
+
+    ``left_out``: which of the others are, ``(n,)``; or, where ``here`` are some of the others, the
+    number of the first of them, and no point feels itself.
+    """
+    first, absent = (left_out, None) if isinstance(left_out, int) else (-1, left_out)
+    real, columns = REALS[here.dtype][1], others.T.contiguous()
+    NativePairs.build(here.dtype).compare_all(
+        _pointer(here), len(here), _pointer(columns), *others.shape, first,
+        _pointer(absent), real(spacing), real(weight), *map(_pointer, felt),
+        torch.get_num_threads(),
+    )  # fmt: skip
 
 
 def can_search(dtype: torch.dtype, device: torch.device) -> bool:

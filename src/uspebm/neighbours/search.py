@@ -13,8 +13,18 @@ processes there are. No fixed point is ever sent.
 import torch
 from torch import Tensor
 
+from ..native import compare_all
 from ..support.group import ALONE, Group
-from .crowd import CHUNK, Crowd, Pairs, PointSet, feel, rounding_error, squared_distances
+from .crowd import (
+    CHUNK,
+    FEW_DIMENSIONS,
+    Crowd,
+    Pairs,
+    PointSet,
+    feel,
+    rounding_error,
+    squared_distances,
+)
 from .lists import REACH, Lists, Manner
 from .sketch import Sketch, fixed_sample
 
@@ -95,6 +105,10 @@ class Neighbours:
 
         ``first``: where ``here`` are some of the ``other`` points, the number of the first.
         """
+        if self._compiled and here.x.shape[1] <= FEW_DIMENSIONS:
+            left_out = self._absent if first is None else first
+            compare_all(here.x, other.x, self._spacing, weight, left_out, felt)
+            return
         error = rounding_error(here, other, here.x.shape[1])
         rows = max(1, CHUNK // len(here.x))
         for start in range(0, len(other.x), rows):
