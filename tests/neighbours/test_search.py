@@ -15,6 +15,7 @@ from uspebm.neighbours.crowd import Crowd
 from uspebm.neighbours.lists import Lists
 from uspebm.neighbours.search import Neighbours, smallest_distance
 from uspebm.neighbours.sketch import Sketch, sketch_of
+from uspebm.support.group import Group
 from uspebm.support.randomness import generator
 from uspebm.types import Workspace
 
@@ -210,6 +211,24 @@ def test_lists_miss_nothing_however_points_move(
     moving, fixed = cloud(15, d, 0, dtype), cloud(400, d, 1, dtype)
     search = Neighbours(fixed, spacing, compiled=compiled)
     follow(search, moving, fixed, spacing, move, seed=d)
+
+
+@pytest.mark.parametrize(("d", "spacing"), [(1, 0.01), (2, 0.05), (10, 0.6), (16, 1.0)])
+@pytest.mark.parametrize("compiled", [False, True], ids=["torch", "compiled"])
+def test_many_points_of_few_coordinates_feel_each_other(
+    d: int, spacing: float, compiled: bool
+) -> None:
+    """However they lie in memory, and of some processes each one's share."""
+    moving, fixed = cloud(500, d + 1, 0)[:, :d], cloud(50, d, 1)
+    moving[7] = moving[400]
+    exact = brute_force(moving, fixed, spacing)
+    assert (exact.nearest < spacing).sum() > 50
+    search = Neighbours(fixed, spacing, compiled=compiled)
+    assert_same_crowd(search.crowd(moving), exact, 1e-9)
+    for group in (Group(rank, 3) for rank in range(3)):
+        own = Crowd(*(group.rows(part) for part in exact))
+        search = Neighbours(fixed, spacing, compiled=compiled)
+        assert_same_crowd(search.crowd(moving, group), own, 1e-9)
 
 
 @pytest.mark.parametrize(("d", "spacing"), [(2, 0.1), (60, 2.9), (200, 5.5)])

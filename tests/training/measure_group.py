@@ -79,7 +79,7 @@ class Memory(NamedTuple):
     """What nobody shares with it, and its part of what is shared (the system's ``Pss``)."""
 
     def said(self, before: "Memory") -> str:
-        """In all and anonymous, each with what it is above ``before``."""
+        """Each kind with what it is above ``before``."""
         kinds = zip(self._fields, self, before, strict=True)
         return ", ".join(f"{k.replace('_', ' ')} {a:.0f} MB ({a - b:.0f})" for k, a, b in kinds)
 

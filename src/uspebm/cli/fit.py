@@ -119,7 +119,9 @@ def _training_flags(command: argparse.ArgumentParser) -> None:
         "learned from nor calibrated by, so of fewer faults more alarms are false (default: none)",
     )
     number_flag(command, "--seed", whole(0, 2**32 - 1), 0, "random seed")
-    number_flag(command, "--processes", whole(1), 1, "of this machine that share the training")
+    number_flag(
+        command, "--processes", whole(1), 1, "processes of this machine that share the training"
+    )
     command.add_argument(
         "--device",
         default="cpu",
@@ -143,12 +145,12 @@ def run_fit(arguments: Namespace) -> None:
     from ..report.looking import looked_at
     from ..support.group import current_group
 
-    if not current_group().main:
-        _learned(arguments)  # a share of the training; the main process does the rest
-        return
     began = monotonic()
     check_place(arguments.out)
     refuse_inside(arguments.out, arguments.data)
+    if not current_group().main:
+        _learned(arguments)  # a share of the training; the main process does the rest
+        return
     replaced = (arguments.out / ABOUT).exists()
     training = training_folder(arguments.out)
     with followed(

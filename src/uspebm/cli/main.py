@@ -124,15 +124,18 @@ def _run_together(arguments: argparse.Namespace) -> int:
     """Run the command with the other processes, if there are any; only the main one speaks."""
     from ..support.group import started_together, together
 
-    alone = started_together() == 1
+    alone, processes = started_together() == 1, getattr(arguments, "processes", 1)
     if not alone and arguments.command not in SHARED:
         raise ValueError(
             f"uspebm {arguments.command} is one process's work; torchrun is for {', '.join(SHARED)}"
         )
-    if alone and getattr(arguments, "processes", 1) > 1:
+    if processes > 1 and alone:
         from ..support.launch import launched
 
-        return launched(_one_of_them, arguments, processes=arguments.processes)
+        arguments.processes = 1  # each of them is one
+        return launched(_one_of_them, arguments, processes=processes)
+    if processes > 1:
+        raise ValueError(f"--processes {processes} is for one machine, torchrun starts its own")
     with together() as group:
         if group.main:
             arguments.run(arguments)

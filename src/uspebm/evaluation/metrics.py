@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..support.checks import at_least
 
 Scores = NDArray[np.float64]
-Counts = NDArray[np.int64]
+Whole = NDArray[np.int64]
 
 
 class Detection(NamedTuple):
@@ -87,19 +87,19 @@ def intervals(
     }
 
 
-def _levels(inside: Scores, outside: Scores) -> tuple[Counts, Counts]:
+def _levels(inside: Scores, outside: Scores) -> tuple[Whole, Whole]:
     """Scores as their places among all: only their order counts, and infinite ones have one too."""
     _, places = np.unique(np.concatenate([inside, outside]), return_inverse=True)
     return places[: len(inside)], places[len(inside) :]
 
 
-def _detection(inside: Counts, outside: Counts) -> Detection:
-    """The figures by counts per level: two hundred resamples take no longer than a plot."""
+def _detection(inside: Whole, outside: Whole) -> Detection:
+    """The figures by counts per level, in which resamples differ; places are in :func:`_levels`."""
     levels = max(inside.max(), outside.max()) + 1
     known = np.bincount(inside, minlength=levels)[::-1]  # the highest level first
     unknown = np.bincount(outside, minlength=levels)[::-1]
     accepted, passed = known.cumsum(), unknown.cumsum()  # by a threshold at each level
-    needed = int(np.ceil(0.95 * len(inside) - 1e-9))
+    needed = _needed(0.95, len(inside))
     pairs = len(inside) * len(outside)
     return Detection(
         fpr95=float(passed[np.searchsorted(accepted, needed)] / len(outside)),
@@ -109,7 +109,7 @@ def _detection(inside: Counts, outside: Counts) -> Detection:
     )
 
 
-def _average_precision(found: Counts, others: Counts) -> float:
+def _average_precision(found: Whole, others: Whole) -> float:
     """The mean, over what is to be found, of the precision of a threshold at its level."""
     taken = found.cumsum()
     precision = taken / np.maximum(taken + others.cumsum(), 1)
@@ -117,9 +117,13 @@ def _average_precision(found: Counts, others: Counts) -> float:
 
 
 def _fpr_at_tpr(inside: Scores, outside: Scores, tpr: float) -> float:
-    accepted = int(np.ceil(tpr * len(inside) - 1e-9))
-    threshold = np.sort(inside)[len(inside) - accepted]
+    threshold = np.sort(inside)[len(inside) - _needed(tpr, len(inside))]
     return float((outside >= threshold).mean())
+
+
+def _needed(tpr: float, count: int) -> int:
+    """How many of ``count`` have to be accepted."""
+    return int(np.ceil(tpr * count - 1e-9))
 
 
 def _checked(scores: ArrayLike, name: str) -> Scores:

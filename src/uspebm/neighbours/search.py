@@ -71,6 +71,7 @@ class Neighbours:
         In a ``group``, all of which have the same moving points, that around this process's share.
         Fixed points are the same in all, or ``shared`` out.
         """
+        moving = moving.contiguous()  # compiled code reads it
         everyone = PointSet(moving)
         first, last = group.span(len(moving))
         own = PointSet(moving[first:last], everyone.square[first:last])

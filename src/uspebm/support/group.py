@@ -216,8 +216,8 @@ def started_together() -> int:
 
 
 def speaks() -> bool:
-    """Whether this is the process that speaks, also before it has met the others."""
-    return os.environ.get("RANK", "0") == "0"
+    """Whether this process tells what is wrong: one on each machine does, also when alone there."""
+    return os.environ.get("LOCAL_RANK", "0") == "0"
 
 
 @contextmanager

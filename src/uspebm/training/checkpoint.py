@@ -14,7 +14,9 @@ import copy
 import time
 import warnings
 from collections.abc import Generator, Iterator
+from contextlib import nullcontext
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 from torch import Tensor
@@ -225,7 +227,23 @@ def refuse_older(state: TrainState, folder: Path | str) -> None:
 def saved_along(
     records: Iterator[Record], state: TrainState, folder: Path | str, seconds: float
 ) -> Generator[Record, None, None]:
-    """What ``checkpointed`` does, for the only writer of ``folder``."""
+    """What ``checkpointed`` does, for the only writer of ``folder``.
+
+    Of processes that train together all save, and all stop, at the same update: an interrupt
+    between two updates, which otherwise ends the caller's work at once, waits too.
+    """
+    waits = patient_interrupt() if current_group().size > 1 else nullcontext(Event())
+    with waits as between:
+        yield from _saved_along(records, state, folder, seconds, between)
+
+
+def _saved_along(
+    records: Iterator[Record],
+    state: TrainState,
+    folder: Path | str,
+    seconds: float,
+    between: Event,
+) -> Generator[Record, None, None]:
     saved_step, saved_at = -1, time.monotonic()
 
     def keep() -> None:
@@ -236,8 +254,7 @@ def saved_along(
             save(state, folder)
         saved_step, saved_at = state.step, time.monotonic()
 
-    records = iter(records)
-    late = False
+    records, late = iter(records), False
     while True:
         with patient_interrupt() as interrupted:
             try:
@@ -245,9 +262,9 @@ def saved_along(
             except Exception:
                 keep()
                 raise
-            # Of processes that train together all save, and all stop, at the same update.
             due = current_group().main and time.monotonic() - saved_at >= seconds
-            stop, due = current_group().any(late or interrupted.is_set(), due)
+            wanted = late or interrupted.is_set() or between.is_set()
+            stop, due = current_group().any(wanted, due)
             if record is None or stop or due:
                 keep()
         late = interrupted.is_set()  # it came while they agreed: they stop at the next one
