@@ -119,9 +119,7 @@ def _training_flags(command: argparse.ArgumentParser) -> None:
         "learned from nor calibrated by, so of fewer faults more alarms are false (default: none)",
     )
     number_flag(command, "--seed", whole(0, 2**32 - 1), 0, "random seed")
-    number_flag(
-        command, "--processes", whole(1), 1, "processes of this machine that share the training"
-    )
+    number_flag(command, "--processes", whole(1), 1, "processes that share the training")
     command.add_argument(
         "--device",
         default="cpu",
