@@ -90,7 +90,9 @@ def test_a_killed_process_is_made_up_for_and_ctrl_c_ends_all(tmp_path: Path) -> 
         command.send_signal(signal.SIGINT)
         ended = command.rest()
     assert ended.returncode == 130, ended.stderr
-    assert ended.stderr == "a process was lost; all go on from the last checkpoint\n"
+    assert ended.stderr.count("a process was lost; all go on from the last checkpoint\n") == 1
+    assert "Traceback" not in ended.stderr
+    assert "torch/" not in ended.stderr  # the launcher's own words
     assert "the same command goes on with it" in ended.stdout
     assert not any(Path(f"/proc/{pid}").exists() for pid in second)
 
