@@ -29,6 +29,7 @@ from uspebm import (
 )
 from uspebm.support.group import Group
 from uspebm.support.randomness import generator
+from uspebm.training import checkpoint
 from uspebm.training.archive import read_archive
 from uspebm.training.checkpoint import (
     CheckpointError,
@@ -376,6 +377,31 @@ def test_an_interrupt_while_processes_agree_is_not_lost(
         for _ in checkpointed(records(state), state, tmp_path):
             pass
     assert [path.name for path in checkpoints(tmp_path)] == ["step-000000003.ckpt"]
+
+
+class Pair(Group):
+    """Two processes, of which the other is always of this one's mind."""
+
+    def any(self, *here: bool) -> list[bool]:
+        return list(here)
+
+
+def test_of_two_processes_none_leaves_between_updates(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would be missed by the other, which is in the next update; alone it leaves at once."""
+
+    def interrupted_after_the_second(folder: Path) -> list[str]:
+        state = start()
+        with pytest.raises(KeyboardInterrupt):
+            for record in checkpointed(records(state), state, folder):
+                if record.step == 2:
+                    os.kill(os.getpid(), signal.SIGINT)
+        return [path.name for path in checkpoints(folder)]
+
+    assert interrupted_after_the_second(tmp_path / "alone") == ["step-000000002.ckpt"]
+    monkeypatch.setattr(checkpoint, "current_group", lambda: Pair(0, 2))
+    assert interrupted_after_the_second(tmp_path / "two") == ["step-000000003.ckpt"]
 
 
 def test_a_divergence_is_saved(tmp_path: Path) -> None:
