@@ -97,6 +97,22 @@ def test_a_killed_process_is_made_up_for_and_ctrl_c_ends_all(tmp_path: Path) -> 
     assert not any(Path(f"/proc/{pid}").exists() for pid in second)
 
 
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="others do not tell who is gone")
+def test_where_the_launcher_is_killed_its_processes_save_and_end(tmp_path: Path) -> None:
+    data, settings = table(tmp_path), ("--recipe", "tables-ps-usp", "--max-updates", 2000)
+    with started(
+        COMMAND, "fit", data, "--out", tmp_path / "m", *settings, "--processes", 2
+    ) as command:
+        assert "1/2000" in command.stdout.readline()  # they train
+        command.send_signal(signal.SIGKILL)
+        ended = command.rest()  # until nobody is left who could say anything
+    assert ended.returncode == -signal.SIGKILL
+    assert "the same command goes on with it" in ended.stdout
+    assert "Traceback" not in ended.stderr
+    with started(COMMAND, "fit", data, "--out", tmp_path / "m", *settings) as alone:
+        assert "resuming at update" in alone.stdout.readline()
+
+
 def test_what_one_process_does_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: Callable[..., None]
 ) -> None:

@@ -193,9 +193,9 @@ def checkpointed(
     """Pass ``records`` on, saving ``state`` every so many seconds and whenever the loop ends.
 
     It ends after the last record, on a ``break`` of the caller's, or on an error. Ctrl-C and a
-    termination signal wait for the update under way, save, and raise KeyboardInterrupt; a second
-    one does not wait, and leaves the last checkpoint. Until it ends nobody else trains in
-    ``folder``: they get a FolderInUseError.
+    termination signal wait for the update under way, save, and raise KeyboardInterrupt; another,
+    a second later, does not wait, and leaves the last checkpoint. Until it ends nobody else trains
+    in ``folder``: they get a FolderInUseError.
 
     >>> import torch
     >>> from tempfile import TemporaryDirectory
