@@ -208,7 +208,7 @@ def test_nothing_is_printed_unless_asked_for(capsys: pytest.CaptureFixture[str])
 
 
 def test_what_is_not_fitted_says_so() -> None:
-    for call in ("predict", "score_samples", "p_values"):
+    for call in ("predict", "score_samples", "p_values", "explain", "recalibrated", "as_points"):
         with pytest.raises(NotFittedError):
             getattr(EnergyDetector(), call)(X)
     for call in ("verdict", "sample"):

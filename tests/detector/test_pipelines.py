@@ -57,6 +57,7 @@ def test_a_pipeline_comes_back_with_the_same_scores(tmp_path: Path) -> None:
         save_pipeline(made, tmp_path / name)
         save_pipeline(made, tmp_path / name)  # in place of what was there
         found = load_pipeline(tmp_path / name)
+        assert list(found.named_steps) == list(made.named_steps)
         assert np.array_equal(found.score_samples(new), made.score_samples(new))
         assert np.array_equal(found.predict(new), made.predict(new))
 

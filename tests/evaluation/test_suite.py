@@ -8,7 +8,13 @@ import pytest
 
 from uspebm.evaluation.classical import MakeDetector, NearestMean, suite_detectors
 from uspebm.evaluation.comparison import critical_difference
-from uspebm.evaluation.suite import Suite, compare_on_suite, suite_problem, suite_sets
+from uspebm.evaluation.suite import (
+    Suite,
+    compare_on_suite,
+    kept_beside,
+    suite_problem,
+    suite_sets,
+)
 
 
 def nearest() -> dict[str, MakeDetector]:
@@ -52,7 +58,7 @@ def test_results_are_kept_and_not_made_again(folder: Path, tmp_path: Path, jobs:
     assert min(r.auroc for r in found) > 0.9
     # The last line is cut off, as a kill may leave it: it alone is made again.
     lines = kept.read_text().splitlines()
-    kept.write_text("\n".join(lines[:-1]) + "\n" + lines[-1][:20] + "\n")
+    kept.write_text("\n".join(lines[:-1]) + "\n" + lines[-1][:20])
     again = list(compare_on_suite(suite, kept, jobs))
     figures = {(r.problem, r.detector, r.seed): r.auroc for r in found}
     assert {(r.problem, r.detector, r.seed): r.auroc for r in again} == figures
@@ -73,6 +79,20 @@ def test_files_that_are_no_sets_are_refused(folder: Path, tmp_path: Path) -> Non
         np.savez(tmp_path / "odd.npz", **content)
         with pytest.raises(ValueError, match=message):
             suite_problem(tmp_path / "odd.npz", 0)
+    content = (folder / "A.npz").read_bytes()
+    for damaged in (content[:200], b"", content[:900] + b"?" * 300 + content[1200:]):
+        (tmp_path / "odd.npz").write_bytes(damaged)
+        with pytest.raises(ValueError, match=r"odd\.npz cannot be read: "):
+            suite_problem(tmp_path / "odd.npz", 0)
+
+
+def test_other_values_in_a_file_are_another_suite(folder: Path, tmp_path: Path) -> None:
+    suite = Suite(folder, nearest, ["one"], 1)
+    before = kept_beside(tmp_path, suite, "1")
+    assert kept_beside(tmp_path, suite, "1") == before
+    X, y = (np.load(folder / "b.npz")[name] for name in ("X", "y"))
+    np.savez(folder / "b.npz", X=X + 1, y=y)  # of the same size
+    assert kept_beside(tmp_path, suite, "1") != before
 
 
 def test_there_are_the_detectors_of_papers() -> None:

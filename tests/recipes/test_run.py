@@ -183,7 +183,7 @@ def test_a_divergence_is_gone_back_from_with_a_smaller_step(
 ) -> None:
     """A rate at which it runs away, halved until it does not; and not more often than it may."""
     folder = tmp_path / "m" if kept else None
-    wild = scheduled(updates=60, optimizer="adam", learning_rate=1000.0)
+    wild = scheduled(updates=60, optimizer="adam", learning_rate=1000.0, snapshot_every=1)
     run = train(scheduled(wild, rollbacks=12), LAW, folder, 0)
     assert run.state.step == 60
     assert run.state.scheduler is not None
@@ -191,6 +191,11 @@ def test_a_divergence_is_gone_back_from_with_a_smaller_step(
     assert "of at most 12 times" in capsys.readouterr().out
     if folder is not None:
         assert [row["step"] for row in run.history] == list(range(1, 61))
+        # What was learned on the way that was given up is gone: the first update has the weights of
+        # the last rate that it was made with.
+        calm = replace(wild.schedule, updates=1, learning_rate=run.state.scheduler.base_lrs[0])
+        alike = train(replace(wild, schedule=calm), LAW, tmp_path / "calm", 0).snapshots("raw")[1]
+        assert run.snapshots("raw")[1].read_bytes() == alike.read_bytes()
         record = whole_rows(folder / "rollbacks.jsonl")
         rates = [one["learning_rate"] for one in record]
         assert rates == [1000.0 / 2**k for k in range(1, len(rates) + 1)]
@@ -212,6 +217,8 @@ def test_particles_start_at_points_and_a_share_of_them_afresh() -> None:
     assert set(often.tolist()) == {2, 3}
     with pytest.raises(ValueError, match=r"afresh=0.2: PersistentUSP has no fresh points"):
         AtData(0.2).state(phase.phase, images, 0)
+    with pytest.raises(ValueError, match=r"start=AtData\(.*\): Importance has no particles"):
+        train(replace(RECIPE, start=AtData()), torch.zeros(5, 2), None, 0)
 
 
 def test_noise_has_the_deviation_it_is_said_to_have_and_stays_in_the_domain() -> None:

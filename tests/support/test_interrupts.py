@@ -20,6 +20,6 @@ def test_signals_at_once_are_one_interrupt_and_a_later_one_does_not_wait(
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGINT):
             os.kill(os.getpid(), number)
         assert interrupted.is_set()
-        now += interrupts.AT_ONCE + 0.1
+        now += interrupts.SAME_INTERRUPT + 0.1
         os.kill(os.getpid(), signal.SIGINT)
     assert signal.getsignal(signal.SIGINT) is before

@@ -27,6 +27,7 @@ from uspebm import (
     resume,
     save,
 )
+from uspebm.support import interrupts
 from uspebm.support.group import Group
 from uspebm.support.randomness import generator
 from uspebm.training import checkpoint
@@ -463,8 +464,11 @@ def test_a_state_that_went_back_drops_what_is_ahead(tmp_path: Path) -> None:
     assert [p.name for p in checkpoints(tmp_path)] == ["step-000000004.ckpt", "step-000000005.ckpt"]
 
 
-def test_the_second_interrupt_does_not_wait(tmp_path: Path) -> None:
+def test_the_second_interrupt_does_not_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     state = start()
+    monkeypatch.setattr(interrupts, "SAME_INTERRUPT", -1.0)  # no time need pass between them
 
     def interrupted_twice() -> Iterator[Record]:
         yield from records(state, 2)

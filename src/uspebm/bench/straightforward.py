@@ -1,7 +1,7 @@
 """What one would write first: autograd for every point, every distance in every round.
 
-The benchmark's yardstick, and an oracle for tests: the same moves as the library's, without any
-of its short cuts.
+The benchmark's yardstick, and an oracle for tests: the same moves as the library's but that
+ascents are not cut at the spacing, and without any of its short cuts.
 """
 
 import copy

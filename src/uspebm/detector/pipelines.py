@@ -54,7 +54,8 @@ def save_pipeline(pipeline: Pipeline, folder: Path | str) -> None:
     with whole_folder(folder) as filling:
         save_model(detector, filling / DETECTOR)
         (filling / STEPS).write_bytes(content)
-        record = {"format": 1, "sha256": hashlib.sha256(content).hexdigest()}
+        digest = hashlib.sha256(content).hexdigest()
+        record = {"format": 1, "sha256": digest, "last": pipeline.steps[-1][0]}
         (filling / RECORD).write_text(json.dumps(record), encoding="utf-8")
 
 
@@ -82,7 +83,8 @@ def load_pipeline(folder: Path | str, trusted: Sequence[str] = ()) -> Pipeline:
                 f"it, name it as trusted=[{unknown[0]!r}]"
             )
         steps = io.loads(content, trusted=allowed)
-        return Pipeline([*steps.steps, ("detector", load(folder / DETECTOR))])
+        last = record.get("last", "detector")  # older folders do not say
+        return Pipeline([*steps.steps, (last, load(folder / DETECTOR))])
 
 
 def pipeline_to_onnx(pipeline: Pipeline, path: Path | str, example: Any) -> None:

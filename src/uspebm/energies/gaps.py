@@ -64,7 +64,7 @@ def filled_table(x: Tensor, most: int) -> Tensor:
     parts = []
     for rows in torch.arange(len(x)).split(size):
         parts += [
-            filled(z[part], centres, part if len(part) and part[-1] < len(centres) else None)
+            filled(z[part], centres, part if part[-1] < len(centres) else None)
             for part in (rows[rows < len(centres)], rows[rows >= len(centres)])
             if len(part)
         ]

@@ -20,7 +20,9 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
+from ..support.checksums import content_checksum
 from ..support.files import appending
+from ..support.reading import UnreadableError, reading
 from .anomalies import numpy_generator
 from .anomaly_problems import AnomalyProblem
 from .classical import MakeDetector
@@ -57,10 +59,13 @@ def suite_problem(
     path: Path, seed: int, most_rows: int = MOST_ROWS, train_rows: int | None = None
 ) -> AnomalyProblem:
     """One file, split by ``seed``; ``train_rows``: to learn from at most."""
-    with np.load(path, allow_pickle=False) as file:
+    with path.open("rb") as opened, reading(path):
+        file = np.load(opened, allow_pickle=False)  # given the path, it leaves damaged files open
         missing = {"X", "y"} - set(file.files)
         if missing:
-            raise ValueError(f"{path} has no {sorted(missing)[0]}: a suite's files have X and y")
+            raise UnreadableError(
+                f"{path} has no {sorted(missing)[0]}: a suite's files have X and y"
+            )
         X, y = np.asarray(file["X"], np.float64), np.asarray(file["y"])
     if X.ndim != 2 or y.shape != X.shape[:1] or not set(np.unique(y)) <= {0, 1}:
         raise ValueError(
@@ -107,7 +112,7 @@ class Suite:
 def kept_beside(out: Path, suite: Suite, version: str) -> Path:
     """The file in ``out`` for results on the sets of a suite as they are, by that version."""
     content = [version, str(suite.folder.resolve())]
-    content += [f"{path.name} {path.stat().st_size}" for path in suite_sets(suite.folder)]
+    content += [f"{path.name} {content_checksum(path)}" for path in suite_sets(suite.folder)]
     content += [] if suite.train_rows is None else [f"{suite.train_rows} rows"]
     digest = hashlib.sha256("\n".join(content).encode()).hexdigest()[:12]
     return out / f"suite-{digest}.jsonl"
@@ -123,7 +128,8 @@ def compare_on_suite(suite: Suite, kept: Path, jobs: int = 1) -> Iterator[Judgem
     missing = [task for task in tasks if task.key not in done]
     with appending(kept) as file:
         for result in _results(missing, jobs):
-            file.write((json.dumps(asdict(result)) + "\n").encode())
+            # A line of its own, also after one that a kill cut off.
+            file.write(f"\n{json.dumps(asdict(result))}".encode())
             file.flush()
             yield result
 

@@ -28,6 +28,7 @@ from torch import Tensor
 from ..energies import Conv
 from ..evaluation.metrics import fpr_at_tpr
 from ..recipes.snapshots import WEIGHT_KINDS
+from ..support.checksums import content_checksum
 from ..support.files import whole_file
 from ..support.plots import new_figure, save_figure
 from ..support.progress import console
@@ -81,8 +82,9 @@ def _curve(out: Path, path: Path, weights: str, sets: OpenedSets) -> dict[int, S
         update = int(snapshot.stem.rpartition("-")[2])
         kept = out / "snapshots" / path.name / f"{snapshot.stem}.json"
         told = json.loads(kept.read_text()) if kept.exists() else {}
-        if told.get("images") != len(sets.inside):
-            told = {"images": len(sets.inside), "fpr95": _scored(snapshot, sets)}
+        of = {"images": len(sets.inside), "sha256": content_checksum(snapshot)}
+        if not of.items() <= told.items():
+            told = {**of, "fpr95": _scored(snapshot, sets)}
             with whole_file(kept) as file:
                 file.write(json.dumps(told).encode())
             whole = {name: round(value["whole"], 2) for name, value in told["fpr95"].items()}

@@ -151,21 +151,21 @@ class PersistentUSP(Partition):
         generator: torch.Generator,
     ) -> Nodes:
         """Of the points in ``order``, whose first are now at ``u``."""
-        place = torch.arange(self.nodes, device=points.device)
+        chosen = torch.arange(self.nodes, device=points.device)
         if self.choice == "uniform":
             drawn = torch.randperm(self.particles, generator=generator, device=points.device)
-            place = drawn[: self.nodes]
+            chosen = drawn[: self.nodes]
         # Where moved points are all processes know: each takes as many. Of the rest, its own.
         group = current_group()
-        own = group.mine(order[place], self.particles)[0]
-        (moved,) = (place < self.active).nonzero(as_tuple=True)
+        own = group.mine(order[chosen], self.particles)[0]
+        (moved,) = (chosen < self.active).nonzero(as_tuple=True)
         own[moved] = False
         own[group.rows(moved)] = True
-        place = place[own]
-        moved = place < self.active
-        x = points.new_empty(len(place), *points.shape[1:])
-        x[moved] = u[place[moved]]
-        x[~moved] = points[group.mine(order[place[~moved]], self.particles)[1]]
+        chosen = chosen[own]
+        moved = chosen < self.active
+        x = points.new_empty(len(chosen), *points.shape[1:])
+        x[moved] = u[chosen[moved]]
+        x[~moved] = points[group.mine(order[chosen[~moved]], self.particles)[1]]
         return Nodes(x, -energy_at(energy, x))
 
     def _info(self, nearest: Tensor) -> PersistentUSPInfo:

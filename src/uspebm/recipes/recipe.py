@@ -97,9 +97,11 @@ class AtData:
             raise ValueError(f"afresh={self.afresh} must be a share, between 0 and 1")
 
     def state(
-        self, phase: PersistentUSP | CrowdedUSP, points: Tensor, seed: int, device: str = "cpu"
+        self, phase: NegativePhase[Any], points: Tensor, seed: int, device: str = "cpu"
     ) -> tuple[Any, ...]:
         """Of the phase, to start from; the same point twice only where there are too few."""
+        if not isinstance(phase, PersistentUSP | CrowdedUSP):
+            raise ValueError(f"start={self}: {type(phase).__name__} has no particles to put there")
         if self.afresh and not isinstance(phase, CrowdedUSP):
             raise ValueError(f"afresh={self.afresh}: {type(phase).__name__} has no fresh points")
         draws = generator(seed, "particles")

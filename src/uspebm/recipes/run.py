@@ -35,7 +35,7 @@ from .recipe import Noisy, Recipe, allowed_place, begin
 from .record import note, note_end
 from .rollback import Rollback
 from .signature import sign
-from .snapshots import keep_snapshots, snapshots_in
+from .snapshots import drop_snapshots, keep_snapshots, snapshots_in
 
 SECONDS_BETWEEN_CHECKPOINTS = 20.0
 KEPT_BESIDE = ".training"
@@ -200,6 +200,8 @@ class Run:
                 said = rollback.back(self.state)
                 if said is None:
                     raise
+                if self.folder is not None:
+                    drop_snapshots(self.folder, after=self.state.step)
                 if self._kept is not None:
                     save(self.state, self._kept)
                 console.print(f"{self.name}: {said}", markup=False, soft_wrap=True)

@@ -17,6 +17,14 @@ def keep_snapshots(state: TrainState, folder: Path) -> None:
             save_snapshot(module, path, what=f"{weights} weights after update {state.step}")
 
 
+def drop_snapshots(folder: Path, after: int) -> None:
+    """Remove those of later updates: a run that went back leaves them aside."""
+    for weights in WEIGHT_KINDS:
+        for update, path in snapshots_in(folder, weights).items():
+            if update > after:
+                path.unlink()
+
+
 def snapshots_in(folder: Path, weights: str) -> dict[int, Path]:
     """Where the ``averaged`` or the ``raw`` weights are."""
     found = sorted((folder / SNAPSHOTS).glob(f"{weights}-*.safetensors"))

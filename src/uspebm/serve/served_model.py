@@ -147,7 +147,7 @@ class ServedModel:
         counts = np.histogram(np.clip(scores, edges[0], edges[-1]), edges)[0]
         least = 1 / (len(scores) + 1)
         rates = np.geomspace(max(least, 1e-4), 0.5, SLIDER_RATES)
-        rates = np.unique([*rates[rates < 1], self.own_rate()])
+        rates = np.unique([*rates, self.own_rate()])
         return {
             "points": len(scores),
             "edges": edges.tolist(),

@@ -7,14 +7,14 @@ def positive(**settings: object) -> None:
     """Every setting is a finite number above zero."""
     for name, value in settings.items():
         if not isinstance(value, int | float) or not (math.isfinite(value) and value > 0):
-            raise ValueError(f"{name}={value} must be a positive number")
+            raise ValueError(f"{name}={value!r} must be a positive number")
 
 
 def at_least(bound: int, **settings: object) -> None:
     """Every setting is a whole number not below ``bound``."""
     for name, value in settings.items():
         if not isinstance(value, int) or isinstance(value, bool) or value < bound:
-            raise ValueError(f"{name}={value} must be a whole number, at least {bound}")
+            raise ValueError(f"{name}={value!r} must be a whole number, at least {bound}")
 
 
 def one_of(choices: tuple[str, ...], **settings: object) -> None:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from time import monotonic
 from types import FrameType
 
-AT_ONCE = 1.0
+SAME_INTERRUPT = 1.0
 """Seconds in which signals are one interrupt: each thread of a killed launcher sends its own."""
 
 
@@ -25,7 +25,7 @@ def patient_interrupt() -> Iterator[threading.Event]:
         if first is None:
             first = monotonic()
             interrupted.set()
-        elif monotonic() - first > AT_ONCE:
+        elif monotonic() - first > SAME_INTERRUPT:
             raise KeyboardInterrupt
 
     before = {s: signal.signal(s, note) for s in (signal.SIGINT, signal.SIGTERM)}

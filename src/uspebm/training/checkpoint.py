@@ -64,7 +64,7 @@ def save(state: TrainState, folder: Path | str) -> Path:
     found = checkpoints(folder)
     # A state can go back, after a divergence: what is ahead of it is what it went back from.
     ahead = [p for p in found if p > path]
-    for old in [*found[: -KEPT - len(ahead)], *ahead] if ahead else found[:-KEPT]:
+    for old in [*found[: -KEPT - len(ahead)], *ahead]:
         old.unlink()
     return path
 

@@ -69,7 +69,7 @@ def fit(
     (60, True)
     """
     group = current_group()
-    at_least(group.size, batch_size=batch_size)  # every process has data of its own
+    at_least(group.size, batch_size=batch_size)  # of a law, each draws its own
     at_least(0, steps=steps)
     group.agree(state.step, "the update they are at")
     if state.clip_norm is not None:
