@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -113,7 +114,7 @@ def test_why_in_a_table(place: Path, tmp_path: Path, capsys: pytest.CaptureFixtu
     assert min(float(gain) for gain in further if gain) > 0
 
 
-def test_why_of_images(tmp_path: Path) -> None:
+def test_why_of_images(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "images").mkdir()
     for k in range(30):
         pixels = DRAWS.integers(0, 40, (12, 12)).astype(np.uint8)
@@ -126,6 +127,22 @@ def test_why_of_images(tmp_path: Path) -> None:
     drawn = sorted(path.name for path in (tmp_path / "s.csv.why").iterdir())
     assert drawn[0] == "001-07.png"
     assert len(drawn) == 2
+    assert f"; why, of the least likely: {out}.why/" in " ".join(capsys.readouterr().out.split())
+    shutil.rmtree(f"{out}.why")
+    assert (
+        run("score", tmp_path / "m", tmp_path / "images", "--out", out, "--why", "2", "--json") == 0
+    )
+    assert json.loads(capsys.readouterr().out)["why"] == f"{out}.why"
+    assert sorted(path.name for path in (tmp_path / "s.csv.why").iterdir()) == drawn
+
+
+@pytest.mark.parametrize("channels", [1, 2, 3])
+def test_why_of_images_whose_channels_come_first(tmp_path: Path, channels: int) -> None:
+    data, model, out = tmp_path / "x.npy", tmp_path / "m", tmp_path / "s.csv"
+    np.save(data, DRAWS.normal(size=(20, channels, 12, 12)))
+    assert run("fit", data, "--out", model, "--recipe", "pixels") == 0
+    assert run("score", model, data, "--out", out, "--why", "1") == 0
+    assert len(list((tmp_path / "s.csv.why").iterdir())) == 1
 
 
 def test_nothing_is_found_by_too_few(

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from uspebm import CheckpointError
 from uspebm.cli.main import main
 from uspebm.experiments import fig4
 from uspebm.report import build, live
@@ -55,6 +56,20 @@ def test_a_trained_model_shows_its_training(tmp_path: Path) -> None:
     assert not (tmp_path / "model.training").exists()
 
 
+def test_a_model_can_be_fitted_from_inside_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: Callable[..., None]
+) -> None:
+    data, model = write_csv(tmp_path / "x.csv"), tmp_path / "model"
+    model.mkdir()
+    for _ in range(2):  # the second one takes the place of the first
+        monkeypatch.chdir(model)
+        assert run("fit", data, "--out", ".", *QUICK, "--tensorboard") == 0
+        assert (model / "report.html").exists()
+    assert not (tmp_path / "model.training").exists()
+    monkeypatch.chdir(tmp_path)
+    refused(". exists and is no model", "fit", data, "--out", ".")
+
+
 def test_without_the_extra_the_work_is_done_and_one_line_says_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -74,16 +89,22 @@ def test_without_the_extra_the_work_is_done_and_one_line_says_why(
         assert "pip install 'uspebm[report]'" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("kind", [OSError, CheckpointError])
 def test_a_page_that_cannot_be_made_costs_no_model(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    kind: type[Exception],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     def fail(folder: Path) -> None:
-        raise OSError(f"{folder} is full")
+        raise kind(f"{folder} is full")
 
     monkeypatch.setattr(build, "write_report", fail)
     data = write_csv(tmp_path / "x.csv")
     assert run("fit", data, "--out", tmp_path / "model", *QUICK) == 0
-    assert "no report was written" in capsys.readouterr().err
+    out, err = capsys.readouterr()
+    assert "no report was written" in err
+    assert "learned from" in out
     assert (tmp_path / "model" / "model.json").exists()
 
 
@@ -141,6 +162,10 @@ def test_the_demo_ends_by_naming_its_report(
 def test_what_is_no_folder_of_ours_is_refused(tmp_path: Path, refused: Callable[..., None]) -> None:
     refused("holds nothing to report", "report", tmp_path)
     refused("is no folder", "report", tmp_path / "gone")
+    for found in ({}, {"config": 1, "ps_usp": {}}, {"claims": [{"holds": True}]}):
+        for name in ("results", "config"):
+            (tmp_path / f"{name}.json").write_text(json.dumps(found))
+        refused("cannot be read: there is no", "report", tmp_path)
 
 
 def test_watch_says_where_and_ends_in_silence(

@@ -68,6 +68,35 @@ def test_numbers_are_what_the_table_of_kinds_says() -> None:
     assert column["code = 3"][:2].tolist() == [1, 0]
 
 
+def test_numbers_become_what_they_stand_for() -> None:
+    found = learn_encoding(cells_of_frame(FRAME))
+    rows = found.encode(cells_of_frame(FRAME))
+    assert [column.name for column, _ in found.parts] == list(found.used)
+    said = {column.name: column.decode(rows[:, own]) for column, own in found.parts}
+    assert said["when"] == FRAME["when"].dt.strftime("%a %H:%M").tolist()
+    assert said["kind"] == ["a", "b", None, "a"] * (ROWS // 4)
+    assert said["code"] == FRAME["code"].astype(str).tolist()
+    assert said["ok"] == FRAME["ok"].tolist()
+    assert said["maybe"] == [1.0, None] * (ROWS // 2)
+    assert said["x"] == FRAME["x"].tolist()
+
+
+@pytest.mark.parametrize("noise", [0.0, 1e-6])  # of models, which hold rows in single precision
+def test_every_minute_is_of_its_own_day(noise: float) -> None:
+    times = pd.date_range("2026-03-02", periods=21 * 24 * 4, freq="15min")
+    dates, signs = EncodedColumn("when", "date"), [-1, 1] * 42 * 24
+    for seconds in (-20, 0, 20):
+        moved = (times + pd.Timedelta(seconds=seconds)).to_numpy()
+        numbers = dates.encode(moved)
+        numbers += noise * np.resize(signs, numbers.shape)
+        assert dates.decode(numbers) == times.strftime("%a %H:%M").tolist()
+    halves = dates.encode((times - pd.Timedelta(seconds=30)).to_numpy())
+    halves += noise * np.resize(signs, halves.shape)
+    before, after = ((times - pd.Timedelta(m, "min")).strftime("%a %H:%M") for m in (1, 0))
+    said = dates.decode(halves)
+    assert all(one in two for one, *two in zip(said, before, after, strict=True))
+
+
 def test_a_value_never_seen_is_one_of_its_own() -> None:
     found = learn_encoding(cells_of_frame(FRAME[["kind"]]))
     new = found.encode({"kind": np.array(["z", "b"], object)})
@@ -114,6 +143,13 @@ def test_what_is_the_same_in_files_of_other_kinds_is_one_level() -> None:
         float(level == "7") for level in (*found.columns[0].levels, "other")
     ]
     assert found.encode({"a": np.array([True])})[0, found.columns[0].levels.index("1")] == 1
+
+
+def test_an_underscore_is_no_part_of_a_number() -> None:
+    codes = {"a": np.array(["1_2", "12"] * 8, object)}
+    assert learn_encoding(codes).columns[0].levels == ("12", "1_2")
+    with pytest.raises(ValueError, match=r"column 'a' holds .*'1_2', not numbers"):
+        Encoding.of_numbers(["a"]).encode(codes)
 
 
 def test_numbers_of_rows_are_recognised_in_any_order_and_with_gaps() -> None:

@@ -82,6 +82,22 @@ def test_a_first_line_of_numbers_is_data(tmp_path: Path, lines: int, end: str) -
     assert data.read().tolist() == [[1, -2500]] * lines
 
 
+@pytest.mark.parametrize("wide", [False, True], ids=["by pyarrow", "by lines"])
+def test_names_of_months_are_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wide: bool
+) -> None:
+    """Python takes 2020_01 for a number."""
+    if wide:
+        monkeypatch.setattr(csv_file, "WIDE_TABLE", 1)
+    path = tmp_path / "x.csv"
+    path.write_text("2020_01,2020_02\n1,2\n")
+    data = open_source(path)
+    assert data.columns == ("2020_01", "2020_02")
+    assert data.read().tolist() == [[1, 2]]
+    path.write_text("a,b\n1,2_0\n")
+    refused(path, "column 'b' holds '2_0' in data row 1, not a number")
+
+
 def test_whole_numbers_may_come_before_fractions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

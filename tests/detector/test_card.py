@@ -23,6 +23,8 @@ from tests.detector.common import (
 from tests.detector.models import FRAME, TABLE, made
 from uspebm import EnergyDetector, load, save_model
 from uspebm.detector.card import card, draw_curve
+from uspebm.energies.neighbour import NeighbourRule
+from uspebm.energies.scaling import Scaling
 from uspebm.recipes.held_out import HeldOut, Look
 
 
@@ -80,6 +82,16 @@ def test_the_card_of_neighbours_lists_columns_and_claims_no_density() -> None:
     assert low == pytest.approx(TABLE[:, 0].min(), rel=1e-4)
     assert high == pytest.approx(TABLE[:, 0].max(), rel=1e-4)
     assert "log-densities" not in text
+
+
+def test_held_points_are_in_the_users_units_whatever_the_models_are() -> None:
+    table = torch.from_numpy(TABLE)
+    units = Scaling(table.mean(0), 1 / table.std(0))
+    neighbours = NeighbourRule().build(units(table), seed=0)
+    detector = EnergyDetector.from_energy(neighbours, TABLE, scaling=units)
+    line = card(detector, "Neighbours").split("| number 2 |")[1].splitlines()[0]
+    expected = [TABLE[:, 1].mean(), TABLE[:, 1].min(), TABLE[:, 1].max()]
+    assert [float(cell) for cell in line.split("|")[:3]] == pytest.approx(expected, rel=1e-4)
 
 
 def test_unknown_likelihoods_are_not_drawn(tmp_path: Path) -> None:

@@ -158,6 +158,19 @@ def test_heat_lies_where_the_patch_is() -> None:
     assert overlap.mean() > 0.5  # two squares at random: 0.03
 
 
+def test_what_makes_an_image_infinitely_unlikely_is_hot() -> None:
+    x = torch.linspace(-1, 1, 28, dtype=torch.float64).expand(2, 1, 28, 28).clone()
+    x[0, 0, 10, 20] = 1e200  # beyond what numbers reach
+    scorer = Scorer(as_is((1, 28, 28)), Smooth()).eval()
+    assert scorer(x)[0] == -torch.inf
+    heat = heat_maps(scorer, x)
+    assert heat.isfinite().all()
+    assert heat[0, 10, 20] == heat[0].max() > heat[1].max()
+    assert heat[0, 20:].max() == 0  # no window there helps
+    x[0, 0, 24, 3] = 1e200  # a window heals one of the two: nobody knows what that gains
+    assert heat_maps(scorer, x)[0].max() == 0
+
+
 def test_windows_at_edges_and_whole_images() -> None:
     x = torch.rand(2, 3, 5, 6, generator=torch.Generator().manual_seed(0))
     corner = painted_over(x, slice(0, 2), slice(0, 2))

@@ -16,6 +16,7 @@ from uspebm.evaluation.comparison import (
     comparison_table,
     judgement_rows,
     mean_ranks,
+    summary_lines,
 )
 
 from .common import easy
@@ -131,5 +132,7 @@ def test_the_table_says_the_same_and_rows_are_json() -> None:
     shown = [line.split() for line in page.getvalue().replace("│", " ").splitlines()]
     assert ["digits", "70.0", "90.0", "10.0"] in shown
     assert ["mean", "rank", "2.17", "1.83", "2.00"] in shown
+    assert [line[0] for line in summary_lines(HAND_MADE)] == ["b", "c", "a"]  # the best first
+    assert summary_lines(HAND_MADE)[0] == ("b", "73.33", "36.67", "1.83", "0.5", "0.25")
     back = [Judgement(**row) for row in json.loads(json.dumps(judgement_rows(HAND_MADE)))]
     assert back == HAND_MADE

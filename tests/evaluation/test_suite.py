@@ -79,8 +79,8 @@ def test_files_that_are_no_sets_are_refused(folder: Path, tmp_path: Path) -> Non
         np.savez(tmp_path / "odd.npz", **content)
         with pytest.raises(ValueError, match=message):
             suite_problem(tmp_path / "odd.npz", 0)
-    content = (folder / "A.npz").read_bytes()
-    for damaged in (content[:200], b"", content[:900] + b"?" * 300 + content[1200:]):
+    whole = (folder / "A.npz").read_bytes()
+    for damaged in (whole[:200], b"", whole[:900] + b"?" * 300 + whole[1200:]):
         (tmp_path / "odd.npz").write_bytes(damaged)
         with pytest.raises(ValueError, match=r"odd\.npz cannot be read: "):
             suite_problem(tmp_path / "odd.npz", 0)

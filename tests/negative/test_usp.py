@@ -31,7 +31,7 @@ def settle(phase: USP, energy: object = flat, seed: int = 0) -> tuple[Tensor, US
 def assert_keeps_its_distance(phase: USP) -> None:
     points, info = settle(phase)
     assert torch.pdist(points).min().item() >= phase.spacing
-    assert info.violating == 0.0
+    assert info.unsettled == 0.0
     assert info.smallest >= phase.spacing
     assert phase.domain.contains(points).all()
 
@@ -97,7 +97,7 @@ def test_a_number_of_rounds_is_kept() -> None:
 
 def test_says_when_the_constraint_does_not_hold() -> None:
     points, info = settle(USP(domain=UNIT, particles=200, spacing=0.5, rounds=20))
-    assert info.violating == 1.0
+    assert info.unsettled == 1.0
     assert info.smallest == pytest.approx(torch.pdist(points).min().item())
     assert info.smallest < 0.5
 

@@ -193,7 +193,8 @@ def test_a_divergence_is_gone_back_from_with_a_smaller_step(
         assert [row["step"] for row in run.history] == list(range(1, 61))
         # What was learned on the way that was given up is gone: the first update has the weights of
         # the last rate that it was made with.
-        calm = replace(wild.schedule, updates=1, learning_rate=run.state.scheduler.base_lrs[0])
+        rate = float(run.state.scheduler.base_lrs[0])
+        calm = replace(wild.schedule, updates=1, learning_rate=rate)
         alike = train(replace(wild, schedule=calm), LAW, tmp_path / "calm", 0).snapshots("raw")[1]
         assert run.snapshots("raw")[1].read_bytes() == alike.read_bytes()
         record = whole_rows(folder / "rollbacks.jsonl")

@@ -71,6 +71,15 @@ def test_a_model_that_is_being_fitted_shows_its_training(tmp_path: Path) -> None
         assert last_step(server) == 7
 
 
+def test_a_folder_is_found_from_inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = write_run(tmp_path / "model", rows(7))
+    monkeypatch.chdir(run)
+    with served(Path()) as server:
+        assert last_step(server) == 7
+        write_run(tmp_path / "model.training", rows(9))
+        assert last_step(server) == 9
+
+
 def test_a_damaged_file_is_said_and_not_the_end(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", rows(20))
     with served(run) as server:

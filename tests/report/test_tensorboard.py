@@ -39,7 +39,7 @@ def test_it_follows_while_the_work_goes_on(tmp_path: Path, monkeypatch: pytest.M
 
     def noted(follower: tensorboard._Follower) -> None:
         look(follower)
-        seen.append(follower._known[run][1])
+        seen.append(len(follower._known[run][1]))
 
     monkeypatch.setattr(tensorboard._Follower, "look", noted)
     with events_of(run, tmp_path / "events"):
@@ -59,6 +59,23 @@ def test_a_run_that_goes_on_is_not_written_twice(tmp_path: Path) -> None:
     files = sorted((tmp_path / "events" / "run").glob("events.*"))
     steps = [step for file in files for step in written(file, "loss")]
     assert sorted(steps) == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("seen", [False, True])
+def test_updates_that_are_made_anew_replace_the_former_ones(tmp_path: Path, seen: bool) -> None:
+    """Whether or not somebody looked while the log was shorter."""
+    run, events = write_run(tmp_path / "run", rows(6)), tmp_path / "events"
+    follower = tensorboard._Follower(run, events)
+    follower.look()
+    kept = rows(2)
+    anew = rows(7, lambda step: {"ess": 7.0, "seconds": 0.02})[2:]
+    for log in ([kept] if seen else []) + [[*kept, *anew]]:
+        write_rows(run / "log.jsonl", log)
+        follower.look()
+    follower.close()
+    assert list(written(events / "run", "ess").values()) == [100.0] * 2 + [7.0] * 5
+    files = sorted((events / "run").glob("events.*"))
+    assert [list(written(file, "ess")) for file in files] == [[*range(1, 7)], [*range(3, 8)]]
 
 
 def test_a_damaged_log_does_not_stop_the_work(tmp_path: Path) -> None:

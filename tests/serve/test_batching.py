@@ -133,6 +133,38 @@ def test_who_is_gone_is_not_scored() -> None:
     assert batched(work) == [1, 1]
 
 
+def test_who_is_gone_does_not_mix_models() -> None:
+    """Of a former model one that is cancelled comes first, and one that is not comes last."""
+    former, new = Slow(), Slow()
+
+    async def work(batcher: Batcher) -> None:
+        first = asyncio.ensure_future(batcher.judged(former, row(0)))
+        await asyncio.to_thread(former.begun.wait, 10)
+        rest = [(former, row(1)), (new, row(2)), (former, row(3))]
+        gone, *stay = [asyncio.ensure_future(batcher.judged(*one)) for one in rest]
+        await asyncio.sleep(0.05)
+        gone.cancel()
+        await asyncio.sleep(0)
+        former.go.set()
+        new.go.set()
+        answers = await asyncio.gather(first, *stay)
+        assert [float(a.scores[0]) for a in answers] == [0, 2, 3]
+
+    batched(work)
+    assert (former.calls, new.calls) == ([1, 1], [1])
+
+
+def test_points_that_do_not_go_together_do_not_end_the_thread() -> None:
+    model = Slow()
+
+    async def work(batcher: Batcher) -> None:
+        answers = await after_first(batcher, model, (model, row(1)), (model, torch.zeros(1, 3)))
+        assert [type(error) for error in answers[1:]] == [RuntimeError] * 2
+        assert (await batcher.judged(model, row(5))).scores.tolist() == [5]
+
+    batched(work)
+
+
 def test_the_end_waits_for_what_was_taken() -> None:
     model = Slow()
     batcher = Batcher(lambda _: None)

@@ -70,6 +70,8 @@ def test_names_that_point_here_are_refused(table: TestClient, host: str, status:
         ("http://localhost:81", 403),
         ("https://evil.example", 403),
         ("null", 403),
+        ("http://[", 403),
+        ("", 403),
     ],
 )
 def test_pages_of_other_sites_may_not_ask(table: TestClient, origin: str, status: int) -> None:
@@ -77,6 +79,13 @@ def test_pages_of_other_sites_may_not_ask(table: TestClient, origin: str, status
     answer = table.post("/score", content=npy(TABLE[:1]), headers=headers)
     assert answer.status_code == status
     assert "access-control-allow-origin" not in answer.headers
+    assert status == 200 or answer.json()["error"] == "pages of other sites may not ask"
+
+
+def test_no_name_is_not_the_same_as_no_name(locked: TestClient) -> None:
+    """A page that hides where it is from, and a request that names no host."""
+    headers = {"authorization": f"Bearer {TOKEN}", "host": "", "origin": "null"}
+    assert locked.get("/info", headers=headers).status_code == 403
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from PIL import Image
 from starlette.testclient import TestClient
 
 from tests.detector.models import BYTES, fresh
 from uspebm import EnergyDetector, load, save_model
+from uspebm.data.encoding import EncodedColumn, Encoding
+from uspebm.serve.shown import shown_row
 
 from .common import COLOURS, FRAME, MIXED, PIXELS, TABLE, WITH_GAPS, npy, post, serving
 from .explaining import explain
@@ -139,6 +142,17 @@ def test_nearest_rows_have_words_for_numbers(served: Path) -> None:
     assert row[3] == minute.strftime("%a %H:%M")
     assert [column["kind"] for column in info["columns"]] == ["number", "category", "truth", "date"]
     assert set(info["columns"][1]["levels"]) == {"red", "green", "blue"}
+
+
+def test_midnight_is_of_the_day_that_it_begins() -> None:
+    days = pd.date_range("2026-03-02", periods=21)
+    dates, detector = Encoding((EncodedColumn("when", "date"),)), EnergyDetector()
+    detector.set_encoding(dates)
+    for early in (0, 20):
+        moments = (days - pd.Timedelta(seconds=early)).to_numpy()
+        rows = torch.from_numpy(dates.encode({"when": moments}))
+        shown = [shown_row(detector, row) for row in rows]
+        assert shown == [[day.strftime("%a 00:00")] for day in days]
 
 
 def test_reasons(served: Path, monkeypatch: pytest.MonkeyPatch) -> None:

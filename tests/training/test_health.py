@@ -3,8 +3,10 @@
 from typing import NamedTuple
 
 import pytest
+import torch
 
-from uspebm import Record
+from uspebm import MLP, USP, Box, Record, TrainState, fit
+from uspebm.report.diagnoses import diagnosed
 from uspebm.training.health import FLAT, PATIENCE, Health
 
 
@@ -57,3 +59,14 @@ def test_what_is_well_or_has_no_such_number_is_not_said() -> None:
     assert not said(*(record(k) for k in range(50)))
     assert not said(*(record(k, violating=None) for k in range(50)))
     assert not said(*(record(k, ess=1.0, nodes=1) for k in range(50)))  # one node is all there is
+
+
+def test_points_that_settled_are_not_taken_for_points_without_work() -> None:
+    """USP goes on until no point violates the spacing: that is its aim, not a fault."""
+    box = Box(0.0, 1.0, (2,))
+    net, phase = MLP(2, 8), USP(domain=box, particles=4, spacing=0.05, rounds=200)
+    state = TrainState.start(net, phase, torch.optim.SGD(net.parameters(), 1e-3))
+    data = box.sample(20, torch.Generator())
+    records = list(fit(state, phase, data, batch_size=10, steps=PATIENCE))  # warnings are errors
+    assert records[-1].row()["unsettled"] == 0.0
+    assert diagnosed([one.row() for one in records]) == []

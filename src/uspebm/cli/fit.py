@@ -146,20 +146,19 @@ def run_fit(arguments: Namespace) -> None:
     began = monotonic()
     check_place(arguments.out)
     refuse_inside(arguments.out, arguments.data)
+    if arguments.out.exists() and arguments.out.samefile("."):  # which is another one, replaced
+        arguments.out = arguments.out.resolve()
     if not current_group().main:
         _learned(arguments)  # a share of the training; the main process does the rest
         return
     replaced = (arguments.out / ABOUT).exists()
     training = training_folder(arguments.out)
-    with followed(
-        arguments, training, arguments.out.with_name(f"{arguments.out.name}.tensorboard")
-    ):
+    with followed(arguments, training, training.with_suffix(".tensorboard")):
         detector, X, skipped = learn_and_save(arguments)
     rows = len(X)
     look = partial(looked_at, detector, X, training, arguments.seed)
     report = leave_report(arguments.out, arguments, began, look)
     rmtree(training, ignore_errors=True)
-    kept = len(detector.calibration_scores_)
     assert detector.recipe_ is not None
     if arguments.json:
         print_json(
@@ -169,7 +168,7 @@ def run_fit(arguments: Namespace) -> None:
                 "verdict": detector.verdict(),
                 "rows": rows,
                 "skipped": skipped,
-                "calibration_rows": kept,
+                "calibration_rows": len(detector.calibration_scores_),
                 "false_alarm_rate": arguments.false_alarm_rate,
                 "threshold": detector.offset_,
                 "report": None if report is None else str(report),
@@ -297,4 +296,5 @@ def training_folder(out: Path) -> Path:
     """Where a training is kept until its model is saved: beside the model's folder."""
     from ..recipes.run import KEPT_BESIDE
 
-    return out.with_name(out.name + KEPT_BESIDE)
+    named = out.resolve() if out.name in ("", "..") else out
+    return named.with_name(named.name + KEPT_BESIDE)

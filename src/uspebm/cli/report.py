@@ -47,13 +47,14 @@ def leave_report(
     from ..report.build import write_report
     from ..report.evidence import Evidence, keep_evidence
     from ..report.html import check_report_extra
+    from ..training import CheckpointError
 
     seconds = monotonic() - began
     try:
         check_report_extra()
         keep_evidence(folder, Evidence(arguments.line, seconds, look()))
         return write_report(folder)
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, CheckpointError) as error:
         warn(f"no report was written: {error}")
         return None
 

@@ -136,16 +136,17 @@ def run_score(arguments: Namespace) -> None:
             columns = dict(zip(SCORE_COLUMNS, values, strict=True))
             sink.write(beside(len(values[0])) | columns | why(chunk, values[0], values[2]))
             rows, outliers = rows + len(values[0]), outliers + int(values[2].sum())
-    skipped = tell_skipped(source)
+    skipped, maps = tell_skipped(source), why.drawn()
     if arguments.json:
         counts = {"rows": rows, "skipped": skipped, "outliers": outliers}
         shard = {} if arguments.shard is None else {"shard": arguments.shard}
-        print_json({"out": str(out), **shard, **counts, "threshold": decide.limit})
+        beside_it = {} if maps is None else {"why": str(maps)}
+        print_json({"out": str(out), **beside_it, **shard, **counts, "threshold": decide.limit})
         return
     say(
         f"{outliers:,} of {rows:,} rows{files_skipped(skipped)} {decide.said}; all scores: {out}"
         + decide.hint(rows, outliers)
-        + why.said()
+        + ("" if maps is None else f"; why, of the least likely: {maps}/")
     )
 
 

@@ -18,6 +18,7 @@ from ..data.readers import ImageFolder
 from ..data.readers.source import Source
 from ..detector.energy_detector import EnergyDetector
 from ..detector.reasons import Reasons, held_rows
+from ..report.listing import image_bytes
 from ..support.extras import need
 from ..support.files import check_writable
 from ..support.plots import new_figure, save_figure
@@ -30,15 +31,15 @@ LONGEST_NAME = 60
 
 
 class Explaining(ABC):
-    """What is written beside the scores of rows, and said at the end."""
+    """What is written beside the scores of rows, and drawn at the end."""
 
     @abstractmethod
     def __call__(self, rows: NDArray[Any], scores: NDArray[Any], out: NDArray[Any]) -> WhyCells:
         """Columns for these rows; ``out``: which are outliers."""
 
-    def said(self) -> str:
-        """After all rows."""
-        return ""
+    def drawn(self) -> Path | None:
+        """After all rows: draws what there is to draw, and says in which folder."""
+        return None
 
 
 class Silence(Explaining):
@@ -107,16 +108,17 @@ class WhyMaps(Explaining):
         self._seen += len(rows)
         return {}
 
-    def said(self) -> str:
-        """Draws them, once all images are known; those of a score before are gone."""
+    def drawn(self) -> Path | None:
+        """Once all images are known; those of a score before are gone."""
         for old in self._folder.glob("[0-9][0-9][0-9]-*.png"):
             old.unlink()
         for rank, (score, _, name, image) in enumerate(self._least, 1):
             heat = np.asarray(self._detector.explain(image[None]))[0]
             figure, (left, right) = new_figure(columns=2, size=2.2)
-            for panel, picture, colours in ((left, image, "gray"), (right, heat, "inferno")):
-                panel.imshow(picture, cmap=colours)
-                panel.axis("off")
+            left.imshow(_pixels(image), cmap="gray")
+            right.imshow(heat, cmap="inferno")
+            left.axis("off")
+            right.axis("off")
             left.set_title(
                 f"{name[-LONGEST_NAME:]}, score {score:.4g}", fontsize=7, parse_math=False
             )
@@ -124,7 +126,7 @@ class WhyMaps(Explaining):
             plain = "-".join(re.findall(r"\w+", str(Path(name).with_suffix(""))))
             path = self._folder / f"{rank:03d}-{plain[-LONGEST_NAME:]}"
             save_figure(figure, path, formats=("png",))
-        return f"; why, of the least likely: {self._folder}/" if self._least else ""
+        return self._folder if self._least else None
 
 
 def explaining(arguments: Namespace, detector: EnergyDetector, source: Source) -> Explaining:
@@ -136,6 +138,12 @@ def explaining(arguments: Namespace, detector: EnergyDetector, source: Source) -
     numbered = (f"image {number}" for number in count(1))
     names = source.names() if isinstance(source, ImageFolder) else numbered
     return WhyMaps(detector, arguments.why, arguments.out, names)
+
+
+def _pixels(image: NDArray[Any]) -> NDArray[Any]:
+    """As matplotlib takes it: grey, or colours that come last; two channels are no colours."""
+    pixels = np.moveaxis(image_bytes(image[None])[0], 0, -1)
+    return np.asarray(pixels if pixels.shape[-1] in (3, 4) else pixels.mean(-1))
 
 
 def _text(value: Any) -> str:

@@ -15,12 +15,15 @@ What is missing is NaN in each of its column's numbers. :class:`Hints` say where
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import accumulate
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+
+from .cycles import CYCLES, cycles_of, moment_of
 
 Cells = NDArray[Any]
 """One column: floats with NaN, datetime64 with NaT, or objects, text or None."""
@@ -34,8 +37,6 @@ COUNTED = 20
 SPARSE = 1.5
 """Times as many as there are rows, that numbers of rows may reach over: some rows are gone."""
 SAME_TRUTHS = {"true": "1", "false": "0"}
-DAY, WEEK = 86_400, 7 * 86_400
-CYCLES = {"time of day": DAY, "day of week": WEEK}
 
 
 @dataclass(frozen=True)
@@ -75,11 +76,25 @@ class EncodedColumn:
         if self.kind == "category":
             return _one_hot(cells, self.levels)
         if self.kind == "date":
-            return _cycles(self.name, cells)
+            return cycles_of(self.name, cells)
         try:
             return np.asarray(_floats(cells), np.float64)[:, None]
         except (TypeError, ValueError) as error:
             raise ValueError(f"column {self.name!r} holds {error}, not numbers") from None
+
+    def decode(self, numbers: NDArray[np.float64]) -> list[float | str | None]:
+        """What its numbers ``(N, len(names))`` stand for; None for a gap.
+
+        >>> EncodedColumn("a", "category", ("x", "y")).decode(np.eye(3))
+        ['x', 'y', 'other']
+        """
+        rows: list[list[float]] = numbers.tolist()
+        return [None if any(map(math.isnan, row)) else self._value(row) for row in rows]
+
+    def _value(self, row: list[float]) -> float | str:
+        if self.kind == "category":
+            return (*self.levels, "other")[row.index(max(row))]
+        return moment_of(row) if self.kind == "date" else row[0]
 
     def said(self) -> str:
         """For a card."""
@@ -110,6 +125,13 @@ class Encoding:
         return tuple(column.name for column in self.columns for _ in column.names)
 
     @property
+    def parts(self) -> list[tuple[EncodedColumn, slice]]:
+        """Columns that are needed, and which of the numbers are theirs."""
+        ends = accumulate(len(column.names) for column in self.columns)
+        pairs = zip(self.columns, ends, strict=True)
+        return [(c, slice(end - len(c.names), end)) for c, end in pairs if c.names]
+
+    @property
     def used(self) -> tuple[str, ...]:
         """Columns that are needed."""
         return tuple(column.name for column in self.columns if column.kind != "left out")
@@ -129,6 +151,11 @@ class Encoding:
     def as_plain(self) -> list[dict[str, Any]]:
         """For JSON."""
         return [asdict(column) for column in self.columns]
+
+    @classmethod
+    def of_numbers(cls, names: Iterable[str]) -> "Encoding":
+        """Columns that are numbers as they are."""
+        return cls(tuple(EncodedColumn(name, "number") for name in names))
 
     @classmethod
     def from_plain(cls, plain: Any) -> "Encoding":
@@ -200,16 +227,23 @@ def _same(text: str) -> str:
     if text.lower() in SAME_TRUTHS:
         return SAME_TRUTHS[text.lower()]
     try:
-        value = float(text)
+        value = as_number(text)
     except ValueError:
         return text
     return f"{value:.17g}" if math.isfinite(value) else text
 
 
+def as_number(text: str) -> float:
+    """As files mean it: 2020_01 is none, though Python reads 202001; an error where it is none."""
+    if "_" in text:
+        raise ValueError(f"could not convert string to float: {text!r}")
+    return float(text)
+
+
 def _floats(cells: Cells) -> Cells:
     if cells.dtype != object:
         return cells
-    return np.array([math.nan if cell is None else float(cell) for cell in cells])
+    return np.array([math.nan if cell is None else as_number(str(cell)) for cell in cells])
 
 
 def _one_hot(cells: Cells, levels: tuple[str, ...]) -> NDArray[np.float64]:
@@ -218,20 +252,6 @@ def _one_hot(cells: Cells, levels: tuple[str, ...]) -> NDArray[np.float64]:
     found = np.zeros((len(texts), len(levels) + 1))
     found[np.arange(len(texts)), [place.get(text, len(levels)) for text in texts]] = 1.0
     found[[text is None for text in texts]] = np.nan
-    return found
-
-
-def _cycles(name: str, cells: Cells) -> NDArray[np.float64]:
-    if cells.dtype.kind != "M":
-        try:
-            cells = np.array([cell or "NaT" for cell in cells], "datetime64[s]")
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"column {name!r} holds no dates: {error}") from None
-    missing = np.isnat(cells)
-    seconds = np.where(missing, 0, cells.astype("datetime64[s]").astype(np.int64)).astype(float)
-    angles = [2 * np.pi * seconds / length for length in CYCLES.values()]
-    found = np.stack([part for a in angles for part in (np.sin(a), np.cos(a))], axis=1)
-    found[missing] = np.nan
     return found
 
 

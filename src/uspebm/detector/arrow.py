@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..data.encoding import Cells, EncodedColumn, Encoding, cells_of_frame
+from ..data.encoding import Cells, Encoding, cells_of_frame
 from ..data.readers.cells import cells_of
 from ..data.readers.columns import arrow, chosen_columns
 from ..data.writers import SCORE_COLUMNS
@@ -127,7 +127,7 @@ class ArrowScorer:
 
     def _encoding(self, names: Sequence[str]) -> Encoding:
         """The model's; of one that knows no names, all columns in their order."""
-        encoding = self._detector().encoding_ or _numbers(names)
+        encoding = self._detector().encoding_ or Encoding.of_numbers(names)
         chosen_columns(BATCH, names, encoding.used, ())
         return encoding
 
@@ -175,9 +175,5 @@ def _loaded(model: str, checksum: str) -> EnergyDetector:
     detector.refuse_weights("an Arrow scorer")
     names = getattr(detector, "feature_names_in_", None)
     if detector.encoding_ is None and names is not None:
-        detector.set_encoding(_numbers([str(name) for name in names]))
+        detector.set_encoding(Encoding.of_numbers(map(str, names)))
     return detector
-
-
-def _numbers(names: Sequence[str]) -> Encoding:
-    return Encoding(tuple(EncodedColumn(name, "number") for name in names))

@@ -18,6 +18,7 @@ from ..recipes.plain import as_plain
 from ..support.extras import MissingExtraError
 from ..support.plots import COLOURS, new_figure, save_figure
 from .energy_detector import EnergyDetector
+from .reasons import held_rows
 from .verdict import known_looks
 
 RATES = (0.001, 0.005, 0.01, 0.02, 0.05, 0.1)
@@ -65,11 +66,9 @@ def _data(detector: EnergyDetector, data: str | None) -> Iterator[str]:
     if isinstance(energy, FeatureEnergy):
         what = "" if isinstance(energy.network, Pixels) else "features of "
         yield f"- The model holds {what}{len(energy.centres):,} of the images it was fitted to."
-    if isinstance(energy, NeighbourEnergy):
-        held = energy.held_rows()
-    elif isinstance(energy, TiltedEnergy):
-        held = detector.scorer_.scaling.inverse(energy.reference.centres)
-    else:
+    try:
+        held = held_rows(detector.scorer_)
+    except ValueError:  # there are none
         return
     yield f"- The model holds {len(held):,} of the points it was fitted to."
     if len(detector.event_shape_) == 1:

@@ -21,11 +21,14 @@ from .scorer import Scorer
 
 WINDOW_SIDES = (0.18, 0.29, 0.43)
 """Of the image's shorter side."""
+LEAST_SCORE = -1e300
+"""Stands for minus infinity: what is gained from there is more than all else, and can be added up;
+and from there to there nothing is gained."""
 
 
 def heat_maps(scorer: Scorer, x: Tensor) -> Tensor:
     """Of images ``(N, C, H, W)`` in the user's units, ``(N, H, W)``."""
-    now = scorer.in_parts(x)
+    now = scorer.in_parts(x).clamp_min(LEAST_SCORE)
     height, width = x.shape[-2:]
     heat = torch.zeros(len(x), height, width, dtype=torch.float64)
     for share in WINDOW_SIDES:
@@ -33,8 +36,7 @@ def heat_maps(scorer: Scorer, x: Tensor) -> Tensor:
         found, times = torch.zeros_like(heat), torch.zeros(height, width)
         for rows, columns in _windows(height, width, side):
             then = scorer.in_parts(painted_over(x, rows, columns))
-            # Of two scores that are minus infinity nobody knows what is gained.
-            gain = (then - now).nan_to_num(0.0, posinf=0.0).clamp_min(0.0)
+            gain = (then.clamp_min(LEAST_SCORE) - now).clamp_min(0.0)
             found[:, rows, columns] += gain[:, None, None]
             times[rows, columns] += 1
         heat += found / times

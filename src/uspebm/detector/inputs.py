@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
-from ..data.encoding import EncodedColumn, Encoding, cells_of_frame, is_mixed_frame, learn_encoding
+from ..data.encoding import Encoding, cells_of_frame, is_mixed_frame, learn_encoding
 from ..data.points import as_bytes, as_floats, described, points
 from .scorer import Scorer
 
@@ -43,9 +43,11 @@ class InputMixin:
         columns = tuple(map(str, names))
         if not getattr(self.scorer_.energy, "fills", False):
             return columns, None
-        return columns, Encoding(tuple(EncodedColumn(name, "number") for name in columns))
+        return columns, Encoding.of_numbers(columns)
 
     def _points(self, X: ArrayLike, *, reset: bool, fewest: int = 2) -> Tensor:
+        if not reset:
+            check_is_fitted(self)
         if isinstance(X, Tensor):
             X = X.detach().cpu().numpy()
         needed = fewest if reset else 1
@@ -125,7 +127,7 @@ class InputMixin:
             return self.encoding_
         numbered = [f"column {k + 1}" for k in range(self.event_shape_[0])]
         names = getattr(self, "feature_names_in_", numbered)
-        return Encoding(tuple(EncodedColumn(str(name), "number") for name in names))
+        return Encoding.of_numbers(map(str, names))
 
     def _refuse_gaps(self, table: NDArray[np.float64], reset: bool, names: Any = None) -> None:
         """Where they cannot be filled: of a row nothing but gaps, or a model that knows none.

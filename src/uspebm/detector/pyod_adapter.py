@@ -54,7 +54,7 @@ class PyODEnergyDetector(BaseDetector):  # type: ignore[misc]
         return self
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
-        """Minus log-densities: higher for outliers."""
+        """Minus the detector's scores: higher for outliers."""
         check_is_fitted(self, "detector_")
         return -self.detector_.score_samples(X)
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from ..data.encoding import CYCLES, EncodedColumn, Encoding
+from ..data.encoding import EncodedColumn, Encoding
 from ..energies.kernel import TiltedEnergy
 from ..energies.nearest import Nearest
 from ..energies.neighbour import FARTHEST_UNIT, NeighbourEnergy
@@ -76,19 +76,15 @@ def held_rows(scorer: Scorer) -> Tensor:
 
 def reasons(scorer: Scorer, x: Tensor, columns: Encoding) -> Reasons:
     """Of rows ``x`` ``(N, d)`` of numbers that ``columns`` became."""
-    groups, begin = [], 0
-    for column in columns.columns:
-        groups.append(slice(begin, begin + len(column.names)))
-        begin += len(column.names)
-    used = [(c, g) for c, g in zip(columns.columns, groups, strict=True) if c.names]
+    used = columns.parts
     expect = Expectations(held_rows(scorer), used)
     gains, values, expectations = [], [], []
     for part in x.split(max(1, NUMBERS_HELD // (x.shape[1] * len(used)))):
         expected = expect(part, without_gaps(scorer, part))
         gains.append(_gains(scorer, part, expected, [g for _, g in used]))
         pairs = list(zip(used, expected.unbind(1), strict=True))
-        values.append(_table([_said(c, part[:, g]) for (c, g), _ in pairs]))
-        expectations.append(_table([_said(c, e[:, g]) for (c, g), e in pairs]))
+        values.append(_table([c.decode(part[:, g].numpy()) for (c, g), _ in pairs]))
+        expectations.append(_table([c.decode(e[:, g].numpy()) for (c, g), e in pairs]))
     return Reasons(
         tuple(c.name for c, _ in used),
         torch.cat(gains).numpy(),
@@ -156,26 +152,6 @@ def _gains(scorer: Scorer, x: Tensor, expected: Tensor, groups: list[slice]) -> 
     gain = (then - now[:, None]).nan_to_num(0.0)  # of two that are minus infinity
     missing = torch.stack([x[:, g].isnan().all(1) for g in groups], 1)
     return torch.where(missing, 0.0, gain)
-
-
-def _said(column: EncodedColumn, numbers: Tensor) -> list[float | str | None]:
-    """In the user's words."""
-    if column.kind == "category":
-        levels = (*column.levels, "other")
-        return [None if row.isnan().any() else levels[int(row.argmax())] for row in numbers]
-    if column.kind == "date":
-        return [None if row.isnan().any() else _moment(row) for row in numbers]
-    return [None if value != value else value for value in numbers[:, 0].tolist()]
-
-
-def _moment(numbers: Tensor) -> str:
-    """Day of week and time of day, from sines and cosines."""
-    turns = torch.atan2(numbers[::2], numbers[1::2]) / (2 * torch.pi) % 1.0
-    day, week = (float(turn * length) for turn, length in zip(turns, CYCLES.values(), strict=True))
-    minutes = round(day / 60) % 1440
-    # The first of January 1970, where cycles begin, was a Thursday. Half a minute is rounding.
-    name = ("Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed")[int((week + 30) // 86_400) % 7]
-    return f"{name} {minutes // 60:02d}:{minutes % 60:02d}"
 
 
 def _table(columns: list[list[float | str | None]]) -> NDArray[np.object_]:

@@ -36,8 +36,8 @@ class USPInfo(NamedTuple):
     """Largest distance that a point moved in the last of them."""
     smallest: float
     """Smallest distance between two points: the constraint holds where it is at least ε."""
-    violating: float
-    """Share of points that are closer than ε to another."""
+    unsettled: float
+    """Share of points that are closer than ε to another in the end; zero where they settled."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +99,7 @@ class USP(Partition):
             rounds=rounds,
             moved=moved,
             smallest=smallest_distance(u.flatten(1)),
-            violating=(nearest < self.spacing).double().mean().item(),
+            unsettled=(nearest < self.spacing).double().mean().item(),
         )
         u = group.rows(u)
         return Nodes(u, -energy_at(energy, u)), Particles(u), info

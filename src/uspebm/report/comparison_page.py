@@ -1,11 +1,16 @@
 """Detectors side by side, as a page."""
 
 import json
-import statistics
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..evaluation.comparison import Judgement, by_family, critical_difference, mean_ranks
+from ..evaluation.comparison import (
+    Judgement,
+    by_family,
+    critical_difference,
+    mean_ranks,
+    summary_lines,
+)
 from ..support.reading import read_at_most, reading
 from .curves import label
 from .evidence import evidence_in
@@ -21,6 +26,8 @@ BAR_COLOURS = (
 )
 MOST_BARS = 8
 """Problems whose bars can be told apart; of more, the table says it alone."""
+MEANS = "Means over problems and seeds"
+MEANS_HEAD = ("detector", "AUROC, %", "average precision, %", "mean rank", "fit, s", "score, s")
 JUDGED_BY = {"auroc": "AUROC", "ap": "Average precision, anomalies positive"}
 
 
@@ -51,7 +58,7 @@ def comparison_page(folder: Path) -> Page:
             *(() if kept is None else kept.facts),
         ),
         sections=(
-            Section("In the mean", (_summary(results),)),
+            Section("In the mean", (Sheet(MEANS, MEANS_HEAD, tuple(summary_lines(results))),)),
             *(_by_problem(results, figure, title) for figure, title in JUDGED_BY.items()),
             *(() if kept is None else (command_section(kept.command),)),
         ),
@@ -89,25 +96,6 @@ def _verdict(ranks: dict[str, float], families: int) -> tuple[Remark, ...]:
         )
     missing = "How well faults of yours are found, unless they were given (--faults)."
     return (*remarks, Remark("What this does not tell", missing))
-
-
-def _summary(results: Sequence[Judgement]) -> Sheet:
-    ranks = mean_ranks(results)
-    body = []
-    for name in sorted(ranks, key=ranks.__getitem__):
-        own = [r for r in results if r.detector == name]
-        means = [
-            statistics.fmean(found[name] for found in by_family(results, figure).values())
-            for figure in JUDGED_BY
-        ]
-        seconds = [
-            statistics.fmean(getattr(r, f"{what}_seconds") for r in own)
-            for what in ("fit", "score")
-        ]
-        cells = (*(f"{100 * mean:.2f}" for mean in means), f"{ranks[name]:.2f}")
-        body.append((name, *cells, *(f"{value:.2g}" for value in seconds)))
-    head = ("detector", "AUROC, %", "average precision, %", "mean rank", "fit, s", "score, s")
-    return Sheet("Means over problems and seeds", head, tuple(body))
 
 
 def _by_problem(results: Sequence[Judgement], figure: str, title: str) -> Section:

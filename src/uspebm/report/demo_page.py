@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ..support.reading import reading
 from .densities import METHOD_COLOURS, method_name
 from .diagnoses import diagnosed
 from .evidence import evidence_in
@@ -47,28 +48,23 @@ def is_demo(folder: Path) -> bool:
 
 def demo_page(folder: Path) -> Page:
     """From what the demo leaves."""
-    results = read_object(folder / "results.json")
+    path = folder / "results.json"
+    results = read_object(path)
     runs = {
         name: read_run(folder / name) for name in (PARTITIONED, CHAINED) if (folder / name).is_dir()
     }
-    config = results["config"]
-    seconds = sum(float(results[name]["seconds"]) for name in (PARTITIONED, CHAINED))
+    with reading(path):
+        verdict, figures, facts = demo_verdict(results), _figures(results), _facts(results)
     kept = evidence_in(folder)
     once_more = () if kept is None else (command_section(kept.command),)
     players = density_blocks(list(runs.values()), truth_beside(folder), "Densities", PLAYED)
     return Page(
         title="PS-USP and SRLMC on a mixture of six Gaussians",
-        verdict=demo_verdict(results),
-        facts=(
-            ("data", "draws from six Gaussians in the plane, each with a sixth of the mass"),
-            ("started", "all points in the rightmost one"),
-            ("updates", f"{int(_updates(config)):,} of each model"),
-            ("time", said_seconds(seconds)),
-            ("seed", str(config["seed"])),
-        ),
+        verdict=verdict,
+        facts=facts,
         sections=(
             Section("What was learned", players),
-            Section("How good it is", _figures(results)),
+            Section("How good it is", figures),
             Section("Why", tuple(map(Words, WHY))),
             *_training(runs),
             settings_section(runs),
@@ -101,6 +97,18 @@ def _judged(name: str, fit: Mapping[str, Any]) -> Remark:
         f"{figures} Do not use it to tell what is unlike the data.",
         advice=advice,
         tone="bad",
+    )
+
+
+def _facts(results: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    config = results["config"]
+    seconds = sum(float(results[name]["seconds"]) for name in (PARTITIONED, CHAINED))
+    return (
+        ("data", "draws from six Gaussians in the plane, each with a sixth of the mass"),
+        ("started", "all points in the rightmost one"),
+        ("updates", f"{int(config[PARTITIONED]['schedule']['updates']):,} of each model"),
+        ("time", said_seconds(seconds)),
+        ("seed", str(config["seed"])),
     )
 
 
@@ -159,7 +167,3 @@ def _training(runs: Mapping[str, RunFiles]) -> list[Section]:
         section = run_sections(run, moments)[-1]
         sections.append(Section(section.title, (run_verdict(run, moments), *section.blocks)))
     return sections
-
-
-def _updates(config: Mapping[str, Any]) -> str:
-    return str(config[PARTITIONED]["schedule"]["updates"])

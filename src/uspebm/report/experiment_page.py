@@ -35,6 +35,7 @@ def experiment_page(folder: Path) -> Page:
     with reading(folder):
         claims = [claim for results in found.values() for claim in results["claims"]]
         sheet = _sheet(claims)
+        seeds = max((int(claim["seeds"]) for claim in claims), default=0)
         verdict = _verdict(claims, smoke=kept is not None and "smoke" in kept.command)
     runs = [read_run(path) for path in runs_below(folder)]
     taken = sum(run.seconds for run in runs) if kept is None else kept.seconds
@@ -43,7 +44,7 @@ def experiment_page(folder: Path) -> Page:
         verdict=verdict,
         facts=(
             ("claims", f"{len(claims)}"),
-            ("seeds", f"{max((int(claim['seeds']) for claim in claims), default=0)}"),
+            ("seeds", f"{seeds}"),
             ("runs", f"{len(runs)}"),
             ("time", said_seconds(taken)),
             *(() if kept is None else kept.facts),

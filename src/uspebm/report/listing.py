@@ -108,7 +108,7 @@ def _why(detector: EnergyDetector, X: NDArray[Any], part: NDArray[Any]) -> list[
 
 
 def _far_from_medians(detector: EnergyDetector, X: NDArray[Any], part: NDArray[Any]) -> list[str]:
-    names = _number_names(detector, X.shape[1])
+    names = detector.columns().names
     low, middle, high = np.nanquantile(X, (0.25, 0.5, 0.75), axis=0)
     spread = np.where(high > low, high - low, np.nanstd(X, 0) + 1e-300)
     far = np.nan_to_num(np.abs(part - middle) / spread)
@@ -119,15 +119,6 @@ def _far_from_medians(detector: EnergyDetector, X: NDArray[Any], part: NDArray[A
         )
         for row, one in zip(part, far, strict=True)
     ]
-
-
-def _number_names(detector: EnergyDetector, count: int) -> tuple[str, ...]:
-    if detector.encoding_ is not None:
-        return detector.encoding_.names
-    names = getattr(detector, "feature_names_in_", None)
-    return (
-        tuple(f"column {k + 1}" for k in range(count)) if names is None else tuple(map(str, names))
-    )
 
 
 def _said(value: object) -> str:

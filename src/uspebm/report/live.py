@@ -104,7 +104,8 @@ class _Answers(BaseHTTPRequestHandler):
 
 def _place(folder: Path) -> Path:
     """A model's training while it is on, or else the folder."""
-    training = folder.with_name(folder.name + KEPT_BESIDE)
+    named = folder.resolve()  # "." has no name
+    training = named.parent / (named.name + KEPT_BESIDE)
     return training if is_run(training) else folder
 
 

@@ -60,12 +60,11 @@ def _stand_ins(
 ) -> dict[str, list[float]]:
     """Scores of made-up outliers: rows mixed of others, or images that were changed."""
     if X.ndim == 2:
-        columns = _number_columns(detector, X.shape[1])
-        if len(set(columns)) < 2:
+        columns = detector.columns().parts
+        if len(columns) < 2:
             return {}
         mixed = np.empty((min(MIXED_ROWS, len(X)), X.shape[1]))
-        for name in dict.fromkeys(columns):
-            own = [k for k, column in enumerate(columns) if column == name]
+        for _, own in columns:
             mixed[:, own] = X[draws.integers(len(X), size=len(mixed))][:, own]
         mixed = mixed[~np.isnan(mixed).all(1)]
         return {
@@ -80,12 +79,6 @@ def _stand_ins(
         name: quantiles(scored_again(detector, (changed * half + middle).movedim(1, -1).numpy()))
         for name, changed in proxies((images - middle) / half).items()
     }
-
-
-def _number_columns(detector: EnergyDetector, count: int) -> tuple[str, ...]:
-    if detector.encoding_ is not None:
-        return detector.encoding_.columns_of
-    return tuple(map(str, range(count)))
 
 
 def _trained(X: NDArray[Any], training: Path) -> dict[str, Any]:

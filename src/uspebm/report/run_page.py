@@ -57,7 +57,7 @@ def runs_sections(found: Sequence[RunFiles], truth: Frame | None) -> tuple[Secti
     for run in shown:
         sections.extend(run_sections(run, diagnosed(run.rows)))
     if len(found) > len(shown):
-        sections[-1:] = [sections[-1], _left_out(len(found), len(shown))]
+        sections.append(_left_out(len(found), len(shown)))
     if shown:
         sections.append(settings_section({run.name: run for run in shown}))
     return tuple(sections)

@@ -78,9 +78,8 @@ class Batcher:
         one: WaitingPoints | None = first
         while one is not None:
             if not one.answer.cancelled():
-                if together and (
-                    one.model is not first.model or rows + len(one.points) > first.model.together
-                ):
+                model = together[0].model if together else one.model
+                if one.model is not model or (together and rows + len(one.points) > model.together):
                     return together, one
                 together.append(one)
                 rows += len(one.points)
@@ -93,8 +92,8 @@ class Batcher:
         return together, None
 
     def _answer(self, together: list[WaitingPoints]) -> None:
-        whole = torch.cat([one.points for one in together])
         try:
+            whole = torch.cat([one.points for one in together])
             judged = together[0].model.judged(whole)
         except Exception as error:  # each of them is told, and the thread goes on
             for one in together:

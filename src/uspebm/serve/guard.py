@@ -139,7 +139,7 @@ class Guard:
             )
         if b"origin" in headers:
             origin = headers[b"origin"].decode("latin-1")
-            if urlsplit(origin).netloc.lower() != host.lower():
+            if _place_of(origin) != host.lower():
                 raise RefusedRequestError(403, "pages of other sites may not ask")
         if self._token is None or path in OPEN:
             return
@@ -181,6 +181,18 @@ def _name_of(host: str) -> str:
         return urlsplit(f"//{host}").hostname or ""
     except ValueError:
         return ""
+
+
+def _place_of(origin: str) -> str | None:
+    """Name and port of a page's site; None where it says none.
+
+    >>> _place_of("http://localhost:8000"), _place_of("http://[")
+    ('localhost:8000', None)
+    """
+    try:
+        return urlsplit(origin).netloc.lower() or None
+    except ValueError:
+        return None
 
 
 def is_loopback(host: str) -> bool:

@@ -5,6 +5,7 @@ are when they are scored. A model of a network alone holds no points, and one ov
 what the network saw of its images, not the images: of those only the numbers are known.
 """
 
+from contextlib import suppress
 from typing import Any, Literal
 
 import numpy as np
@@ -12,10 +13,9 @@ import torch
 from torch import Tensor
 
 from ..detector.energy_detector import EnergyDetector
+from ..detector.reasons import held_rows
 from ..energies.features import FeatureEnergy, Pixels
-from ..energies.kernel import TiltedEnergy
 from ..energies.nearest import Nearest
-from ..energies.neighbour import NeighbourEnergy
 from .shown import plain_value, shown_image, shown_row
 
 
@@ -37,10 +37,9 @@ class Witnesses:
             if isinstance(energy.network, Pixels):
                 self.kind = "images"
                 self._held = units.inverse(places.view(-1, *detector.event_shape_))
-        elif isinstance(energy, NeighbourEnergy):
-            self.kind, self._held = "rows", units.inverse(energy.held_rows())
-        elif isinstance(energy, TiltedEnergy) and len(detector.event_shape_) == 1:
-            self.kind, self._held = "rows", units.inverse(energy.reference.centres)
+        elif len(detector.event_shape_) == 1:
+            with suppress(ValueError):  # there are none
+                self._held, self.kind = held_rows(detector.scorer_), "rows"
         if self.kind == "rows" and self._held is not None:
             spread = self._held.std(0, correction=0)
             self._spread = torch.where(spread > 0, spread, 1.0)

@@ -12,7 +12,7 @@ from typing import IO, Any, final
 import numpy as np
 
 from ...support.reading import UnreadableError, one_line, reading, refuse_bomb
-from ..encoding import Cells, Encoding, Hints
+from ..encoding import Cells, Encoding, Hints, as_number
 from ..unpacking import unzipped_size, unzipped_stream
 from .cells import Wish, cells_of, encoded, encoding_of, type_to_read
 from .columns import arrow, chosen_columns, quoted, remedy, side_by_side
@@ -141,7 +141,7 @@ class CSVFile(Source):
     def _row(self, cells: list[str], number: int) -> Rows:
         names = self.columns or ()
         try:
-            values = np.array([cells], np.float64)
+            values = np.array([[as_number(cell) for cell in cells]])
         except ValueError:
             pairs = zip(names, cells, strict=True)
             values = np.array([[self._value(name, cell, number) for name, cell in pairs]])
@@ -154,7 +154,7 @@ class CSVFile(Source):
             self._refuse_cell(f"no value in column {quoted(name)}", number)
         if not _is_number(cell) and cell not in TRUTHS:
             raise UnreadableError(f"{self.path}: {self._no_number(name, cell, number)}")
-        return TRUTHS[cell] if cell in TRUTHS else float(cell)
+        return TRUTHS[cell] if cell in TRUTHS else as_number(cell)
 
     def _refuse_cell(self, what: str, number: int) -> None:
         refuse_rows(self.path, np.ones(1, np.bool_), number - 1, what, "data row")
@@ -231,7 +231,7 @@ class CSVFile(Source):
 
 def _is_number(cell: str) -> bool:
     try:
-        float(cell)
+        as_number(cell)
     except ValueError:
         return False
     return True
