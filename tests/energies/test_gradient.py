@@ -14,6 +14,13 @@ def test_gradient_of_a_quadratic() -> None:
     assert not gradient.requires_grad
 
 
+def test_inference_mode_makes_no_zeros_of_it() -> None:
+    energy = Gaussian((0.0, 0.0), 0.5)
+    with torch.inference_mode():
+        for x in (X, X.clone()):  # made outside, and inside
+            assert torch.equal(energy_gradient(energy, x), 4 * X)
+
+
 def test_energies_come_with_their_gradients() -> None:
     energy = Gaussian((0.0, 0.0), 0.5)
     values, gradient = energy_and_gradient(energy, X)

@@ -42,6 +42,15 @@ def test_they_are_what_numpy_interpolates(count: int, knots: int, seed: int, how
         np.testing.assert_allclose(found[:, c].numpy(), wanted, atol=1e-9)
 
 
+def test_knots_may_lie_in_memory_as_they_like_and_columns_must_be_as_many() -> None:
+    curve = curves(3, 5, 0)
+    columns = [part.T.contiguous().T for part in (curve.knots, curve.values)]
+    x = torch.randn(40, 3, dtype=torch.float64)
+    assert torch.equal(PiecewiseLinear(*columns, curve.slopes)(x), curve(x))
+    with pytest.raises(ValueError, match="PiecewiseLinear"):
+        curve(x[:, :2])
+
+
 @pytest.mark.parametrize("exporting", [True, False])
 def test_a_last_knot_may_be_repeated(exporting: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.compiler, "is_exporting", lambda: exporting)

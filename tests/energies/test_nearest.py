@@ -27,6 +27,20 @@ def by_sorting(z: Tensor, centres: Tensor, k: int, own: Tensor | None = None) ->
     return distances.sort(1).values[:, :k].float()
 
 
+def test_torchs_settings_of_precision_and_of_modes_change_nothing() -> None:
+    """Centres in float32 are searched as such whatever torch makes by default."""
+    centres, z = drawn(70, 5), drawn(30, 5, seed=1)
+    wanted = Nearest(centres).which(z, 3)
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert torch.equal(Nearest(centres).which(z, 3), wanted)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    with torch.inference_mode():
+        inside = FeatureEnergy(Pixels((5,)), centres.clone(), torch.zeros(70))
+        assert torch.equal(inside(z), inside(z))
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.integers(1, 90), st.integers(1, 40), st.integers(1, 6), st.integers(1, 20), st.booleans())
 def test_the_nearest_are_those_of_a_sorted_list(

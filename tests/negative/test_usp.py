@@ -61,6 +61,13 @@ def test_attraction_instead_of_repulsion_is_noticed() -> None:
         assert_keeps_its_distance(phase)
 
 
+def test_points_of_many_coordinates_part() -> None:
+    phase = USP(domain=Box(-1.0, 1.0, (1, 12, 12)), particles=20, spacing=2.0)
+    points, info = settle(phase, lambda x: 0.0 * x.sum((1, 2, 3)))
+    assert torch.pdist(points.flatten(1)).min().item() >= 2.0
+    assert info.unsettled == 0.0
+
+
 def test_coincident_points_part_and_do_so_alike_for_one_seed() -> None:
     phase = USP(domain=UNIT, particles=10, spacing=0.1)
     start = torch.full((10, 2), 0.5)

@@ -1,7 +1,9 @@
 """The service as a process: signals, and clients that mean no good or are only slow."""
 
+import asyncio
 import http.client
 import json
+import os
 import shutil
 import signal
 import socket
@@ -16,6 +18,7 @@ import pytest
 from uspebm import EnergyDetector, load, save_model
 from uspebm.cli.main import main
 from uspebm.serve.patience import GRACE
+from uspebm.serve.run import _obey
 
 from .common import FRAME, TABLE, TOKEN, npy
 from .processes import IMPATIENT, Running, running
@@ -173,6 +176,34 @@ def test_the_model_is_read_again_without_a_request_lost(served: Path, tmp_path: 
     assert {threshold for _, threshold in found} == {first, second}
     assert first != second
     assert found[-1][1] == second
+
+
+def test_who_asks_for_the_model_while_it_is_read_is_not_forgotten() -> None:
+    begun: list[int] = []
+    go_on = threading.Event()
+
+    class Slow:
+        def reload(self) -> None:
+            begun.append(len(begun))
+            go_on.wait(20)
+
+    async def three_signals() -> None:
+        obeying = asyncio.ensure_future(_obey(object(), Slow()))  # type: ignore[arg-type]
+        await asyncio.sleep(0)
+        os.kill(os.getpid(), signal.SIGHUP)
+        while not begun:
+            await asyncio.sleep(0.01)
+        for _ in range(2):  # of what both wrote, one reading tells
+            os.kill(os.getpid(), signal.SIGHUP)
+            await asyncio.sleep(0.01)
+        go_on.set()
+        while len(begun) < 2:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.05)
+        obeying.cancel()
+
+    asyncio.run(asyncio.wait_for(three_signals(), 20))
+    assert begun == [0, 1]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

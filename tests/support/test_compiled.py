@@ -1,7 +1,9 @@
 """Building compiled code: once, anew where its text has changed, and saying what went wrong."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -70,6 +72,32 @@ def test_what_does_not_compile_is_said_in_the_compilers_words(cache: Path, sourc
     with pytest.raises(BuildError, match=r"failed with code 1: .*error.*OTHER"):
         library(source)
     assert not list(cache.rglob("*.*"))
+
+
+def test_no_place_for_it_is_said(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def homeless() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", homeless)
+    library.cache_clear()
+    with pytest.raises(BuildError, match="no place for compiled code: Could not determine home"):
+        library(source, OTHER=2)
+
+
+def test_a_cache_that_may_not_be_looked_into_is_said(
+    cache: Path, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = os.stat
+
+    def forbidden(path: Any, *rest: Any, **more: Any) -> os.stat_result:
+        if str(path).startswith(str(cache)):
+            raise PermissionError(13, "Permission denied", str(path))
+        return seen(path, *rest, **more)
+
+    monkeypatch.setattr(os, "stat", forbidden)
+    with pytest.raises(BuildError, match="Permission denied"):
+        library(source, OTHER=2)
 
 
 def test_where_torch_can_do_it_no_compiler_is_no_error(

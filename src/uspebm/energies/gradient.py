@@ -37,8 +37,9 @@ def energy_and_gradient(energy: Energy, x: Tensor) -> tuple[Tensor, Tensor]:
         values, gradient = known(x)
         _check(values, x)
     else:
-        with torch.enable_grad():
-            x = x.detach().requires_grad_()
+        # Inference mode, which enable_grad does not lift, would give zeros in silence.
+        with torch.inference_mode(False), torch.enable_grad():
+            x = (x.clone() if x.is_inference() else x.detach()).requires_grad_()
             values = energy(x)
             _check(values, x)
             if not values.requires_grad:

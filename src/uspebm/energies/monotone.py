@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from ..support.compiled import library_if_any
+from .shapes import expect_shape
 
 CURVES_SOURCE = Path(__file__).with_name("curves.cpp")
 KNOTS = 256
@@ -52,6 +53,7 @@ class PiecewiseLinear(nn.Module):
         self.register_buffer("slopes", slopes.double())
 
     def forward(self, x: Tensor) -> Tensor:
+        expect_shape(x, (len(self.knots),), "PiecewiseLinear")  # compiled code would read beyond
         width, rise = self.knots.diff(dim=1), self.values.diff(dim=1)
         slopes = torch.where(
             width > 0, rise / torch.where(width > 0, width, 1.0), self.slopes[:, 1:]
@@ -68,8 +70,9 @@ class PiecewiseLinear(nn.Module):
     def _by_compiled_code(self, x: Tensor, slopes: Tensor) -> Tensor:
         built = library_if_any(CURVES_SOURCE)
         assert built is not None
-        first = self.slopes[:, 0].contiguous()
-        parts = (x.double().contiguous(), self.knots, self.values, slopes, first)
+        first = self.slopes[:, 0]
+        given = (x.double(), self.knots, self.values, slopes, first)
+        parts = [part.contiguous() for part in given]
         out = torch.empty_like(parts[0])
         at = [ctypes.c_void_p(part.data_ptr()) for part in (*parts, out)]
         rows, (number, count) = ctypes.c_long(len(x)), map(ctypes.c_long, self.knots.shape)

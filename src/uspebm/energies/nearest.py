@@ -86,9 +86,9 @@ class Nearest:
     def _pack(self) -> tuple[Tensor, Tensor]:
         count, d = self._centres.shape
         blocks = -(-count // PANEL)
-        padded = torch.zeros(blocks * PANEL, d)
+        padded = torch.zeros(blocks * PANEL, d, dtype=torch.float32)
         padded[:count] = self._centres
-        half = torch.full((blocks * PANEL,), math.inf)
+        half = torch.full((blocks * PANEL,), math.inf, dtype=torch.float32)
         half[:count] = self._half
         panels = padded.view(blocks, PANEL, d).transpose(1, 2).contiguous()
         return panels, half.view(blocks, PANEL)
@@ -111,7 +111,9 @@ class SearchMixin:
     def _nearest(self) -> Nearest:
         if torch.compiler.is_exporting():
             return Nearest(self.centres)
-        now = self.centres.data_ptr(), self.centres._version
+        # Of tensors made in inference mode nobody counts what is written to them.
+        writes = -1 if self.centres.is_inference() else self.centres._version
+        now = self.centres.data_ptr(), writes
         if self._search is None or self._search[:2] != now:
             self._search = (*now, Nearest(self.centres))
         return self._search[2]

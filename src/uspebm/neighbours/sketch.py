@@ -46,7 +46,7 @@ class Sketch:
     def __init__(self, points: Tensor, directions: int = DIRECTIONS) -> None:
         self._basis: Tensor | None = None
         self.square = points.new_empty(len(points))
-        if 0 < 2 * directions < points.shape[1]:
+        if len(points) and 0 < 2 * directions < points.shape[1]:
             sample = points[fixed_sample(len(points), SAMPLE)]
             self._centre = sample.mean(0)
             basis = _principal_directions((sample - self._centre).double(), directions)

@@ -78,9 +78,11 @@ def serve_until_told(
         serving = asyncio.ensure_future(server.serve([listener]))
         while not server.started and not serving.done():
             await asyncio.sleep(0.01)
-        _obey(server, service)
+        obeying = asyncio.ensure_future(_obey(server, service))
+        await asyncio.sleep(0)  # it listens now
         ready()
         await serving
+        obeying.cancel()
 
     try:
         asyncio.run(run())
@@ -88,10 +90,10 @@ def serve_until_told(
         service.close()
 
 
-def _obey(server: uvicorn.Server, service: Service) -> None:
+async def _obey(server: uvicorn.Server, service: Service) -> None:
     """Signals, in place of uvicorn's handlers, which end the process by the same signal."""
     loop = asyncio.get_running_loop()
-    reading: list[asyncio.Future[None]] = []
+    asked = asyncio.Event()
 
     def end() -> None:
         if server.should_exit:
@@ -99,10 +101,10 @@ def _obey(server: uvicorn.Server, service: Service) -> None:
         server.should_exit = True
         log.info("ending, when what was taken is answered")
 
-    def again() -> None:
-        if not reading or reading[-1].done():
-            reading[:] = [loop.run_in_executor(None, service.reload)]
-
-    for number, handler in (("SIGTERM", end), ("SIGINT", end), ("SIGHUP", again)):
+    for number, handler in (("SIGTERM", end), ("SIGINT", end), ("SIGHUP", asked.set)):
         with suppress(AttributeError, NotImplementedError):  # not on every system
             loop.add_signal_handler(getattr(signal, number), handler)
+    while True:
+        await asked.wait()
+        asked.clear()  # before it is read: who asks meanwhile may have written another one
+        await loop.run_in_executor(None, service.reload)

@@ -55,7 +55,7 @@ class Service:
         try:
             model = ServedModel(self._where)
             drift = DriftWatch(model)
-        except (ValueError, OSError) as error:
+        except Exception as error:  # whatever it is, the former one goes on
             self.metrics.reloads.labels("no").inc()
             log.warning("the model cannot be read again, and the former one stays: %s", error)
             return

@@ -29,8 +29,13 @@ def library(source: Path, **constants: int | str) -> ctypes.CDLL:
     """
     compiler = _compiler()
     flags = [*FLAGS, *(f"-D{name}={value}" for name, value in constants.items())]
-    built = cache_folder() / f"{source.stem}-{_key(source, compiler, *flags, _cpu())}.so"
-    if not built.exists():
+    name = f"{source.stem}-{_key(source, compiler, *flags, _cpu())}.so"
+    try:
+        built = cache_folder() / name
+        there = built.exists()
+    except (OSError, RuntimeError) as error:  # of a user without a home, or of someone else's
+        raise BuildError(f"there is no place for compiled code: {error}") from error
+    if not there:
         started = time.perf_counter()
         _compile(compiler, flags, source, built)
         log.info("compiled %s in %.1f s", source.name, time.perf_counter() - started)
