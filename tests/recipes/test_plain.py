@@ -4,6 +4,7 @@ import json
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -13,7 +14,13 @@ from uspebm import MLP, Gaussian, Recipe, Tempered
 from uspebm.energies.rules import GivenEnergy
 from uspebm.recipes import paper
 from uspebm.recipes.images import crowded_recipe, pixel_recipe
-from uspebm.recipes.plain import OwnPartError, as_plain, fingerprint, from_plain
+from uspebm.recipes.plain import (
+    OwnPartError,
+    as_plain,
+    fingerprint,
+    from_plain,
+    refuse_addresses,
+)
 from uspebm.recipes.tables import density_recipe, table_recipe
 
 RECIPES = {
@@ -88,3 +95,31 @@ def test_fingerprints_tell_tensors_apart() -> None:
 def test_numbers_and_names_stay_what_they_are() -> None:
     plain = as_plain(Gaussian((0.0, 1.0), std=0.5))
     assert plain == {"kind": "Gaussian", "mean": [0.0, 1.0], "std": 0.5}
+
+
+class Wordless:
+    def __init__(self, **has: Any) -> None:
+        vars(self).update(has)
+
+
+def test_parts_without_words_are_told_by_what_they_have() -> None:
+    """Not by where they lie, which is elsewhere each time."""
+    many = np.arange(2000.0)
+    has = {"std": 0.5, "table": many, "of": fingerprint, "more": {"x": torch.ones(3)}}
+    first = as_plain(Wordless(**has))
+    assert as_plain(Wordless(**(has | {"table": many.copy()}))) == first
+    assert json.loads(json.dumps(first))["kind"] == "tests.recipes.test_plain.Wordless"
+    dotted = many + 1e-12 * (many == 1000)  # where words would have dots
+    for change in ({"table": dotted}, {"of": as_plain}, {"more": {"x": torch.ones(2)}}):
+        assert as_plain(Wordless(**(has | change))) != first
+
+
+def test_a_function_that_knows_more_than_its_name_is_not_told_by_it() -> None:
+    def made(scale: float) -> Any:
+        return lambda x: scale * x
+
+    one, other = made(1.0), made(2.0)
+    assert as_plain(one) != as_plain(other)
+    with pytest.raises(ValueError, match="where it lies in memory"):
+        refuse_addresses({"recipe": as_plain(one)})
+    refuse_addresses({"recipe": as_plain(fingerprint)})

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from tests.recipes.common import mixture, small_table
+from tests.recipes.test_rollback import made_to_run_away, stopped
 from tests.recipes.test_run import CROWDED, LAW, RECIPE, scheduled
 from uspebm import CheckpointError, train
 from uspebm.recipes import Recipe, Run, repeat
@@ -172,3 +173,20 @@ def test_differences_are_found_at_any_depth() -> None:
     last_bit = first_difference({"a": 0.1}, {"a": 0.1 + 1e-17}, "x")
     assert last_bit == "x, a: was 0.1, is 0.10000000000000002"
     assert first_difference(1, 1.0, "x") == "x: was 1, is 1.0"
+
+
+@pytest.mark.parametrize("at", [6, 12])
+def test_an_interrupted_run_that_had_gone_back_is_repeated_as_far_as_it_came(
+    at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It had come further before, on the way that it gave up."""
+    made_to_run_away(monkeypatch)
+    assert stopped(tmp_path / "m", at, times=1).state.step == at
+    found = repeated(tmp_path / "m", tmp_path / "again", None, show=False)
+    assert found.difference is None
+    assert found.updates == at
+    rows = log_rows(tmp_path / "m" / "log.jsonl")
+    rows[5]["loss"] += 1e-12
+    write_rows(tmp_path / "m" / "log.jsonl", rows)
+    found = repeated(tmp_path / "m", tmp_path / "other", None, show=False)
+    assert (found.difference or "").startswith("log.jsonl, 6, loss: was ")

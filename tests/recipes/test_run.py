@@ -6,9 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from tests.recipes.common import mixture, small_images, small_table
 from uspebm import (
@@ -24,7 +25,7 @@ from uspebm import (
     train,
 )
 from uspebm.energies.features import FeatureRule
-from uspebm.energies.rules import ConvRule, MLPRule
+from uspebm.energies.rules import ConvRule, GivenEnergy, MLPRule
 from uspebm.negative import CrowdedUSP, RandomFields
 from uspebm.recipes import AtData, Run, Schedule
 from uspebm.recipes.recipe import Noisy
@@ -245,6 +246,71 @@ def test_noise_reaches_the_training(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Noisy, "sample", spy)
     train(replace(RECIPE, noise=0.1), LAW.sample(20, generator(0)), None, 0, show=False)
     assert set(seen) == {0.1}
+
+
+def test_a_law_gives_as_many_points_as_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = Run(replace(scheduled(batch_size=5000, updates=1), noise=0.1), LAW, None, 0, show=False)
+    sizes = []
+    sample = Noisy.sample
+
+    def spy(self: Noisy, *arguments: Any) -> Tensor:
+        drawn = sample(self, *arguments)
+        sizes.append(len(drawn.unique(dim=0)))
+        assert self.points is LAW  # and not a thousand draws of it
+        return drawn
+
+    monkeypatch.setattr(Noisy, "sample", spy)
+    list(run)
+    assert set(sizes) == {5000}
+
+
+def test_noise_is_on_fresh_draws_of_a_law() -> None:
+    noisy = Noisy(GaussianMixture(((0.0, 0.0),), std=0.3), 0.4, None).sample(40_000, generator(0))
+    # √(0.3² + 0.4²); of 80,000 numbers the deviation is known to 0.5 / √160,000 = 0.00125.
+    assert noisy.std().item() == pytest.approx(0.5, abs=0.005)
+
+
+def test_what_is_returned_draws_nothing() -> None:
+    """Dropout is for training: the energy of a point is one number."""
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Linear(2, 16), nn.Dropout(0.5), nn.Linear(16, 1), nn.Flatten(0))
+    run = train(replace(RECIPE, energy=GivenEnergy(network)), LAW, None, 0, show=False)
+    x = torch.ones(50, 2)
+    assert torch.equal(run.energy(x), run.energy(x))
+    assert not torch.equal(run.state.module(x), run.state.module(x))  # these are still trained
+
+
+class OwnLaw:
+    """One without words of its own."""
+
+    def __init__(self, std: float, shape: Any = None) -> None:
+        self.std, self.parts = std, {"mean": np.zeros(2), "shape": shape}
+
+    def sample(self, n: int, generator: torch.Generator, dtype: torch.dtype) -> Tensor:
+        return self.std * torch.randn(n, 2, generator=generator, dtype=dtype)
+
+
+def test_a_law_of_ones_own_is_known_again(tmp_path: Path) -> None:
+    for record in Run(RECIPE, OwnLaw(0.1), tmp_path / "m", 0, show=False):
+        if record.step == 3:
+            break
+    another = OwnLaw(0.1)
+    another.parts["mean"][0] = 1e-9
+    for law in (OwnLaw(0.2), another):
+        with pytest.raises(ValueError, match="holds a run with other settings"):
+            Run(RECIPE, law, tmp_path / "m", 0, show=False)
+    assert train(RECIPE, OwnLaw(0.1), tmp_path / "m", 0, show=False).state.step == 8
+
+
+def test_a_law_that_could_not_be_known_again_is_refused_before_it_is_trained_on(
+    tmp_path: Path,
+) -> None:
+    scale = 2.0
+    law = OwnLaw(0.1, shape=lambda x: scale * x)
+    with pytest.raises(ValueError, match=r"told only by where it lies in memory"):
+        Run(RECIPE, law, tmp_path / "m", 0, show=False)
+    assert not (tmp_path / "m").exists()
+    assert train(RECIPE, law, None, 0, show=False).done
 
 
 @pytest.mark.parametrize(

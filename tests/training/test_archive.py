@@ -1,6 +1,7 @@
 """Checkpoints are written and read a block at a time, and each process reads its own rows."""
 
 import io
+from collections import Counter, OrderedDict
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +78,17 @@ def refused(path: Path) -> str:
 def test_what_cannot_be_written_ends_those_who_send_as_well(tmp_path: Path) -> None:
     main, other = in_processes(2, refused, tmp_path)
     assert "it is a folder; name a file" in main
-    assert "a process of the group has ended" in other
+    assert other == f"the main process of the group cannot write {tmp_path}"
+
+
+def test_dictionaries_that_do_more_than_hold_are_what_they_were(tmp_path: Path) -> None:
+    """A Counter is what ``MultiStepLR`` keeps its milestones in."""
+    named = OrderedDict(weight=torch.ones(2))
+    content = {**CONTENT, "milestones": Counter([30, 30, 80]), "named": named}
+    write_archive(tmp_path / "x.ckpt", content, {})
+    found = read_archive(tmp_path / "x.ckpt")
+    assert found["milestones"] == Counter({30: 2, 80: 1})
+    assert type(found["named"]) is OrderedDict
 
 
 def test_of_rows_no_more_than_a_block_is_written_at_once(

@@ -2,16 +2,19 @@
 
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.fresh import fresh
 from tests.support.test_files import full_disk
+from tests.training.processes import in_processes
 from tests.training.test_checkpoint import assert_same, records, run, start
-from uspebm import CheckpointError, checkpointed, resume
+from uspebm import CheckpointError, Record, checkpointed, resume
+from uspebm.support.group import current_group
 from uspebm.support.locks import FolderInUseError
-from uspebm.training.checkpoint import checkpoints
+from uspebm.training.checkpoint import checkpoints, saved_along
 from uspebm.training.run_log import log_rows, logged
 
 OTHER = """
@@ -115,3 +118,31 @@ def test_a_full_disk_names_the_log(tmp_path: Path) -> None:
     with pytest.raises(OSError, match=f"No space left on device: '{path}'"):
         list(logged(records(state, 4), path))
     assert [row["step"] for row in log_rows(tmp_path / "before")] == [1, 2]
+
+
+def full_for_the_main_one(folder: Path) -> tuple[str, int]:
+    state = start()
+
+    def written() -> Iterator[Record]:
+        for record in records(state):
+            if record.step == 3 and current_group().main:
+                raise OSError(28, "No space left on device", "log.jsonl")
+            yield record
+
+    try:
+        for _ in saved_along(written(), state, folder, 60.0):
+            pass
+    except OSError as error:
+        return f"{type(error).__name__}: {error}", state.step
+    return "", state.step
+
+
+def test_where_the_main_process_cannot_write_all_save_and_all_end(tmp_path: Path) -> None:
+    """The log is its own; the checkpoint needs everybody."""
+    main, other = in_processes(2, full_for_the_main_one, tmp_path)
+    assert main == ("OSError: [Errno 28] No space left on device: 'log.jsonl'", 3)
+    assert other == ("LostProcessError: another process of the group has failed", 3)
+    assert [path.name for path in checkpoints(tmp_path)] == ["step-000000003.ckpt"]
+    resumed = start()
+    assert resume(resumed, tmp_path)
+    assert resumed.step == 3

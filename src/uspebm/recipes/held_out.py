@@ -5,18 +5,22 @@ mean over draws from the reference r. It says when to stop and which weights to 
 alone, where training begins, is among them.
 """
 
+import copy
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from ..energies.kernel import KernelReference, affordable, log_mean_exp
+from ..energies.kernel import KernelReference, TiltedEnergy, affordable, log_mean_exp
 from ..objective import effective_sample_size
 from ..support.checks import at_least
 from ..support.randomness import generator
+from ..training import load_snapshot, save_snapshot
+from ..training.run_log import whole_rows, write_rows
 
 LOG_Z_DRAWS = 4096
 """From the reference."""
@@ -76,26 +80,65 @@ class HeldOut:
 
 
 class Judge:
-    """Looks at the held-out points, and remembers them all: ``curve``."""
+    """Looks at the held-out points, and remembers them all: ``curve``; and what was best."""
 
-    def __init__(self, rule: HeldOut, reference: KernelReference, held: Tensor, seed: int) -> None:
+    def __init__(self, rule: HeldOut, energy: TiltedEnergy, held: Tensor, seed: int) -> None:
         self._rule = rule
-        self._look = _held_out_likelihood(reference, held, seed)
+        self._look = _held_out_likelihood(energy.reference, held, seed)
         self.curve: Curve = [Look(0, self._look(None))]
+        # Of every look that was the best so far: whoever goes back needs an earlier one.
+        self._bests = {0: copy.deepcopy(energy.network)}
+        self._written = 0
 
     def summary(self) -> str:
         """The last look and the best, in a few words."""
         last, best = self.curve[-1].log_likelihood, self.best.log_likelihood
         return f"held-out log-likelihood {last:.3f}, best {best:.3f}"
 
-    def resume(self, curve: Curve, step: int) -> None:
-        """Go on after the looks up to ``step``."""
-        self.curve += [look for look in curve if 0 < look.update <= step]
+    def resume(self, folder: Path, states: Path | None, step: int) -> None:
+        """Go on after the looks up to ``step`` that ``keep`` left in these folders."""
+        looks = [Look(**row) for row in whole_rows(folder / "curve.jsonl")]
+        self.curve += [look for look in looks if 0 < look.update <= step]
+        so_far = (self._rule.best(self.curve[:k]).update for k in range(2, len(self.curve) + 1))
+        for update in set(so_far) - {0}:
+            path = None if states is None else states / _best_name(update)
+            if path is None or not path.exists():
+                if update != self.best.update:  # where nobody goes back to
+                    continue
+                path = folder / "best.safetensors"
+            self._bests[update] = copy.deepcopy(self._bests[0])
+            load_snapshot(self._bests[update], path)
+        self._written = -1
 
-    def look(self, update: int, network: nn.Module) -> bool:
-        """Whether ``network`` is better than all before it."""
+    def rewind(self, step: int) -> None:
+        """Forget the looks after ``step``: they were of a way that is given up."""
+        self.curve = [look for look in self.curve if look.update <= step]
+        self._written = -1
+
+    def look(self, update: int, network: nn.Module) -> None:
+        """Look once more, at ``network``."""
         self.curve.append(Look(update, self._look(network)))
-        return self.best is self.curve[-1]
+        if self.best is self.curve[-1]:
+            self._bests[update] = copy.deepcopy(network)
+
+    def keep(self, folder: Path, states: Path | None) -> None:
+        """Write the looks, and what is best, to ``folder``; that, by its update, to ``states``."""
+        update = self.best.update
+        if update != self._written:
+            paths = [folder / "best.safetensors"]
+            paths += [] if states is None else [states / _best_name(update)]
+            for path in paths:
+                if update:
+                    save_snapshot(self.network, path, what=f"update {update}")
+                else:
+                    path.unlink(missing_ok=True)
+            self._written = update
+        write_rows(folder / "curve.jsonl", (look._asdict() for look in self.curve))
+
+    @property
+    def network(self) -> nn.Module:
+        """What was best."""
+        return self._bests[self.best.update]
 
     @property
     def best(self) -> Look:
@@ -106,6 +149,10 @@ class Judge:
     def done(self) -> bool:
         """Whether nothing that matters has improved for long enough."""
         return self.curve[-1].update - self.best.update >= self._rule.patience * self._rule.every
+
+
+def _best_name(update: int) -> str:
+    return f"best-{update:06}.safetensors"
 
 
 def _held_out_likelihood(

@@ -5,10 +5,13 @@ again, so that reading a recipe runs no code but their constructors, which check
 """
 
 import hashlib
+import json
+import re
 from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+import numpy as np
 from torch import Tensor, nn
 
 from ..domains import Box
@@ -28,6 +31,7 @@ from ..negative import (
     RiemannGrid,
 )
 from ..objective import Leveled, Likelihood, Tempered
+from ..types import Proposal
 from .held_out import HeldOut
 from .recipe import AtData, Recipe, Schedule
 from .tables import TiltChains, TiltDraws, TiltedKernel, TiltPartition
@@ -44,6 +48,9 @@ KNOWN: dict[str, Any] = {
         *(Box, Gaussian, GaussianMixture, RandomFields),
     )
 }
+
+ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+"""In the words for an object without words of its own: where it lies, which differs each time."""
 
 
 class OwnPartError(ValueError):
@@ -66,14 +73,45 @@ def as_plain(value: Any) -> Any:
         return [as_plain(one) for one in value]
     if value is None or isinstance(value, bool | int | float | str):
         return value
+    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
+        bits = hashlib.blake2b(np.ascontiguousarray(value).data, digest_size=8).hexdigest()
+        kind = f"ndarray of {value.dtype}"
+        return {"kind": kind, "shape": list(value.shape), "digest": bits}
+    if isinstance(value, dict):
+        return {"kind": "dict", "has": [[as_plain(k), as_plain(v)] for k, v in value.items()]}
+    wordless: bool = getattr(type(value), "__repr__", None) is object.__repr__
+    if wordless and hasattr(value, "__dict__"):
+        return {"kind": _qualified(type(value)), "has": as_plain(vars(value))["has"]}
+    if getattr(value, "__closure__", value) is None:  # a function that knows no more than it says
+        return {"kind": "function", "name": _qualified(value)}
     return {"kind": _kind(value), "repr": repr(value)}
+
+
+def named_law(law: Proposal) -> Any:
+    """``law`` in words, or in JSON's values, by which it is known again."""
+    return as_plain(law) if ADDRESS.search(repr(law)) else repr(law)
+
+
+def refuse_addresses(settings: dict[str, Any]) -> None:
+    """An error where something in them would not be known again by another process."""
+    if found := ADDRESS.search(said := json.dumps(settings)):
+        part = said[max(0, found.start() - 60) : found.end()]
+        raise ValueError(
+            f"a run in a folder could not go on: a part of its recipe or its law is told only by "
+            f"where it lies in memory (…{part}…); give its class a __repr__, or train without a "
+            "folder"
+        )
 
 
 def _kind(value: Any) -> str:
     """The class's name; with its module where one of ours is called alike."""
     kind = type(value)
     known = KNOWN.get(kind.__name__, kind) is kind
-    return kind.__name__ if known else f"{kind.__module__}.{kind.__qualname__}"
+    return kind.__name__ if known else _qualified(kind)
+
+
+def _qualified(named: Any) -> str:
+    return f"{named.__module__}.{named.__qualname__}"
 
 
 def from_plain(plain: Any) -> Any:

@@ -22,7 +22,7 @@ from ..support.group import current_group
 from ..support.randomness import generator
 from ..training import Share, TrainState
 from ..training.precision import Precision, placed
-from ..types import Domain, NegativePhase
+from ..types import Domain, NegativePhase, Proposal
 from .held_out import HeldOut
 
 
@@ -178,13 +178,13 @@ class Recipe:
 
 @dataclass(frozen=True, eq=False)
 class Noisy:
-    """Points with Gaussian noise of standard deviation ``std``, drawn with replacement.
+    """Points with Gaussian noise of standard deviation ``std``, drawn with replacement or by a law.
 
     Projected on the domain, as chains are: otherwise the energy learns to tell data from samples by
     pixels blacker than black, where no chain can go.
     """
 
-    points: Share
+    points: Share | Proposal
     std: float
     domain: Domain | Box | None
 
@@ -193,8 +193,11 @@ class Noisy:
     ) -> Tensor:
         """``n`` of them, the same in all processes."""
         device = generator.device
-        numbers = torch.randint(self.points.count, (n,), generator=generator, device=device)
-        chosen = self.points.all_of(numbers).to(device)
+        if isinstance(self.points, Share):
+            numbers = torch.randint(self.points.count, (n,), generator=generator, device=device)
+            chosen = self.points.all_of(numbers).to(device)
+        else:
+            chosen = self.points.sample(n, generator, dtype)
         noise = torch.randn(chosen.shape, generator=generator, dtype=dtype, device=device)
         noisy = chosen + self.std * noise
         return noisy if self.domain is None else self.domain.project(noisy)
@@ -203,11 +206,14 @@ class Noisy:
 def begin(
     schedule: Schedule, module: nn.Module, phase: NegativePhase[Any], seed: int
 ) -> TrainState:
-    """The state before the first update, with the schedule's optimiser."""
+    """The state before the first update, with the schedule's optimiser.
+
+    The weights are in training mode, their average, which is what counts, is not.
+    """
     trained = [p for p in module.parameters() if p.requires_grad]
     make: type[Optimizer] = Adam if schedule.optimizer == "adam" else SGD
     optimizer = make(trained, lr=schedule.learning_rate)  # type: ignore[call-arg]
-    return TrainState.start(
+    state = TrainState.start(
         module.train(),
         phase,
         optimizer,
@@ -215,6 +221,8 @@ def begin(
         average_decay=schedule.average_decay,
         seed=seed,
     )
+    state.average.eval()
+    return state
 
 
 def allowed_place(device: str, recipe: Recipe) -> tuple[str, Precision]:

@@ -10,7 +10,7 @@ from torch import Tensor
 from ..support.reading import UnreadableError
 from ..support.threads import computing_threads
 from ..training import DivergedError
-from ..training.run_log import log_rows
+from ..training.run_log import log_rows, whole_rows
 from ..types import Proposal
 from .plain import OwnPartError, as_plain, fingerprint, from_plain
 from .record import changed, environment, read_record
@@ -46,20 +46,23 @@ def repeated(folder: Path, out: Path, points: Tensor | None, show: bool = True) 
         if (found := fingerprint(data)) != settings["data"]:
             said = f"the data: their fingerprint was {settings['data']}, is {found}"
             return Repetition(said, changed(record.environments, environment()), 0, None)
-    then = log_rows(folder / "log.jsonl")
+    then, back = log_rows(folder / "log.jsonl"), len(whole_rows(folder / "rollbacks.jsonl"))
     last, recipe = record.environments[-1], _recipe(folder, settings["recipe"])
     with computing_threads(last["threads"]):
         now = changed(record.environments, environment(last["device"]))
         run = Run(recipe, data, out, settings["seed"], show, last["device"])
         with suppress(DivergedError):  # as the first may have
             for one in run:
-                if record.weights is None and one.step >= len(then):
+                # Before the last time that it went back, it may have come further.
+                as_often = len(run.rollback.done) >= back
+                if record.weights is None and as_often and one.step >= len(then):
                     break
         weights = as_plain(run.energy)["digest"] if record.weights else None
-    difference = first_difference(_compared(then), _compared(run.history), "log.jsonl")
+    history = run.history if record.weights else run.history[: len(then)]
+    difference = first_difference(_compared(then), _compared(history), "log.jsonl")
     if difference is None and weights != record.weights:
         difference = f"the weights: their digest was {record.weights}, is {weights}"
-    return Repetition(difference, now, len(run.history), weights)
+    return Repetition(difference, now, len(history), weights)
 
 
 def first_difference(then: Any, now: Any, where: str) -> str | None:

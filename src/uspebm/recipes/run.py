@@ -2,9 +2,9 @@
 
 A run in a folder leaves ``run.json`` (recipe, seed, a fingerprint of the data), ``record.jsonl``
 (:mod:`.record`), ``log.jsonl`` (a line per update), checkpoints, ``snapshots/`` of raw and averaged
-weights, and ``frames/`` to look at. The same call goes on with an interrupted run, exactly, and
-finds a finished one; with other settings it is refused. Of processes that train together the main
-one writes all that.
+weights, and ``frames/`` to look at; until it ends also ``rollback/`` (:mod:`.rollback`). The same
+call goes on with an interrupted run, exactly, and finds a finished one; with other settings it is
+refused. Of processes that train together the main one writes all that.
 """
 
 import copy
@@ -24,13 +24,13 @@ from ..support.group import current_group
 from ..support.locks import only_writer
 from ..support.progress import console, shown
 from ..support.randomness import generator
-from ..training import DivergedError, Record, Share, fit, load_snapshot, resume, save, save_snapshot
+from ..training import DivergedError, Record, Share, fit, resume, save
 from ..training.checkpoint import checkpoints, refuse_older, saved_along
-from ..training.run_log import log_rows, logged, rewind, whole_rows, write_rows
+from ..training.run_log import log_rows, logged, rewind
 from ..types import Proposal
 from .frames import Frames
-from .held_out import Curve, Judge, Look
-from .plain import as_plain, fingerprint
+from .held_out import Curve, Judge
+from .plain import as_plain, fingerprint, named_law, refuse_addresses
 from .recipe import Noisy, Recipe, allowed_place, begin
 from .record import note, note_end
 from .rollback import Rollback
@@ -101,17 +101,19 @@ class Run:
         module, self.phase = recipe.given(self._whole, points)
         check_energy(module, points[:LIKE].to(place))
         share = Share.of(points)  # of several processes each keeps its own
-        self._data: Share | Proposal = law or share
+        self._data: Share | Proposal = share if law is None else law
         if recipe.noise:
-            self._data = Noisy(share, recipe.noise, self.phase.domain)
-        self._batch_size = min(recipe.schedule.batch_size, len(points))
+            self._data = Noisy(self._data, recipe.noise, self.phase.domain)
+        self._batch_size = recipe.schedule.batch_size
+        if law is None:  # a law has as many points as are asked for
+            self._batch_size = min(self._batch_size, len(points))
         few = held_out is not None and len(points) < held_out.fewest
         self._updates = 0 if few else recipe.schedule.updates
         self._frames = Frames(self._updates, self.phase.domain, points)
         self.judge: Judge | None = None
         if held_out is not None and isinstance(self._whole, TiltedEnergy):
-            self.judge = Judge(held_out, self._whole.reference, held, seed)
-            self._best = copy.deepcopy(self._whole.network.state_dict())
+            self.judge = Judge(held_out, self._whole, held, seed)
+        self.rollback = Rollback(recipe.schedule, folder)
         self.state = begin(recipe.schedule, module, self.phase, seed)
         self.state.precision = precision
         if recipe.start is not None:
@@ -142,7 +144,8 @@ class Run:
         tilted = self._whole
         assert isinstance(tilted, TiltedEnergy)  # the one kind of which a part may be trained
         tilted = copy.deepcopy(tilted)
-        tilted.network.load_state_dict(average.state_dict() if self.judge is None else self._best)
+        best = average if self.judge is None else self.judge.network
+        tilted.network.load_state_dict(best.state_dict())
         tilted.strength.fill_(float(self.judge is None or self.judge.best.update > 0))
         return tilted.eval()
 
@@ -187,21 +190,17 @@ class Run:
 
     def _train_on(self) -> Iterator[Record]:
         """Train to the end, or to a divergence that nothing helps against."""
-        record = None if self._kept is None else self._kept / "rollbacks.jsonl"
-        rollback = Rollback(self.recipe.schedule.rollbacks, record)
         while not self.done:
-            rollback.note(self.state)
+            self.rollback.begin(self.state)
             try:
-                for one in self._train():
-                    rollback.note(self.state)
-                    yield one
-                return
+                yield from self._train()
+                self.rollback.forget()
             except DivergedError:
-                said = rollback.back(self.state)
+                said = self.rollback.back(self.state)
                 if said is None:
                     raise
-                if self.folder is not None:
-                    drop_snapshots(self.folder, after=self.state.step)
+                if self.judge is not None:
+                    self.judge.rewind(self.state.step)
                 if self._kept is not None:
                     save(self.state, self._kept)
                 console.print(f"{self.name}: {said}", markup=False, soft_wrap=True)
@@ -220,7 +219,7 @@ class Run:
         # What there is to say of an update is on disk before its checkpoint is: a kill in between
         # makes the update again, and loses none of it.
         if self.folder is not None:
-            rewind(self._log, state.step)
+            self._rewind(self.folder)
             records = logged(records, self._log)
         records = self._looked_at(records)
         if self._kept is not None:
@@ -235,12 +234,20 @@ class Run:
                 if self.done:
                     return
 
+    def _rewind(self, folder: Path) -> None:
+        """Forget what is ahead of the state: updates to be made again, or of a way given up."""
+        rewind(self._log, self.state.step)
+        drop_snapshots(folder, after=self.state.step)
+        if self.judge is not None:
+            self.judge.keep(folder, self.rollback.states)
+
     def _looked_at(self, records: Iterator[Record]) -> Iterator[Record]:
         for record in records:
             self._look(record.step)
             self._snapshot()
             if self.folder is not None and self.judge is None:
                 self._frames.keep(self.state, self.folder / "frames")
+            self.rollback.note(self.state)
             yield record
 
     def _figures(self, record: Record) -> str:
@@ -250,14 +257,10 @@ class Run:
         rule = self.recipe.schedule.held_out
         if self.judge is None or rule is None or (step % rule.every and step < self._updates):
             return
-        average = self.state.average.module.eval()
-        network = average.network if isinstance(average, TiltedEnergy) else average
-        if self.judge.look(step, network):
-            self._best = copy.deepcopy(network.state_dict())
-            if self.folder is not None:
-                save_snapshot(network, self.folder / "best.safetensors", what=f"update {step}")
+        average = self.state.average.module
+        self.judge.look(step, average.network if isinstance(average, TiltedEnergy) else average)
         if self.folder is not None:
-            write_rows(self.folder / "curve.jsonl", (k._asdict() for k in self.judge.curve))
+            self.judge.keep(self.folder, self.rollback.states)
 
     def _snapshot(self) -> None:
         if self.folder is not None and self.recipe.schedule.has_snapshot(self.state.step):
@@ -269,8 +272,9 @@ class Run:
             # How points are scored afterwards is no part of a training.
             "recipe": {k: v for k, v in as_plain(self.recipe).items() if k != "score"},
             "seed": self.seed,
-            "data": fingerprint(data) if isinstance(data, Tensor) else repr(data),
+            "data": fingerprint(data) if isinstance(data, Tensor) else named_law(data),
         }
+        refuse_addresses(self._settings)
         # A run that somebody else is making may be looked at, once it can be told whose it is.
         if self.folder is not None:
             with nullcontext() if checkpoints(folder) else only_writer(folder):
@@ -278,20 +282,10 @@ class Run:
         if not resume(self.state, folder):
             return
         if self.judge is not None:
-            self._resume_judge(folder)
+            self.judge.resume(folder, self.rollback.states, self.state.step)
         self._snapshot()  # in case that the run was stopped between an update and this
         if self.done and self.folder is not None:
             note_end(folder, self.energy)  # likewise
         if self._show:
             how = "found, at" if self.done else "resuming at"
             console.print(f"{self.name}: {how} update {self.state.step}")
-
-    def _resume_judge(self, folder: Path) -> None:
-        assert self.judge is not None
-        assert isinstance(self._whole, TiltedEnergy)
-        curve = [Look(**row) for row in whole_rows(folder / "curve.jsonl")]
-        self.judge.resume(curve, self.state.step)
-        if self.judge.best.update:
-            network = copy.deepcopy(self._whole.network)
-            load_snapshot(network, folder / "best.safetensors")
-            self._best = network.state_dict()

@@ -12,6 +12,7 @@ format 2 was; it is read as well.
 import copy
 import io
 import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ import torch
 from torch import Tensor
 
 from ..support.files import whole_file
-from ..support.group import current_group
+from ..support.group import LostProcessError, current_group
 from .sealed import DamagedError, sealing, unseal
 
 LENGTH = 8
@@ -32,21 +33,31 @@ ZIP = b"PK"
 def write_archive(path: Path, content: dict[str, Any], rows: dict[str, Tensor]) -> None:
     """Write ``content``, and this process's ``rows`` with those of others as its ``negative``.
 
-    Of processes that train together all have to call this, and the main one writes.
+    Of processes that train together all have to call this, and the main one writes; where it
+    cannot, all raise.
     """
-    group = current_group()
+    group, trouble = current_group(), None
     with_rows = {name: v for name, v in rows.items() if v.dim()}
     counts = {name: int(group.add(torch.tensor(len(v)))) for name, v in with_rows.items()}
     blocks = (block for v in with_rows.values() for block in group.in_turn(v, _at_once(v)))
-    if not group.main:
-        list(blocks)  # of which there are none here: they are sent
-        return
     shapes = {
         name: v.new_empty(counts[name], *v.shape[1:], device="meta")
         for name, v in with_rows.items()
     }
+    try:
+        if group.main:
+            _write(path, {**content, "negative": {**rows, **shapes}}, blocks)
+    except Exception as error:
+        trouble = error
+    for _ in blocks:  # sent by the others; and taken even where it cannot be written: they wait
+        pass
+    if group.any(trouble is not None)[0]:
+        raise trouble or LostProcessError(f"the main process of the group cannot write {path}")
+
+
+def _write(path: Path, content: dict[str, Any], blocks: Iterator[Tensor]) -> None:
     archive = io.BytesIO()
-    torch.save(_plain({**content, "negative": {**rows, **shapes}}), archive)
+    torch.save(_plain(content), archive)
     with whole_file(path) as file, sealing(file) as sealed:
         sealed.write(archive.tell().to_bytes(LENGTH))
         sealed.write(archive.getbuffer())
@@ -119,7 +130,8 @@ def _plain(value: Any) -> Any:
         return value if value.is_meta else value.cpu()
     if isinstance(value, dict):
         plain = copy.copy(value)  # a module's knows more than its entries
-        plain.update((k, _plain(v)) for k, v in value.items())
+        for k, v in value.items():  # not by update, which of a Counter adds
+            plain[k] = _plain(v)
         return plain
     if isinstance(value, list | tuple):
         return type(value)(_plain(v) for v in value)

@@ -21,7 +21,7 @@ from typing import Any
 
 from torch import Tensor
 
-from ..support.group import current_group
+from ..support.group import LostProcessError, current_group
 from ..support.hidden import remove_unfinished
 from ..support.interrupts import patient_interrupt
 from ..support.locks import only_writer
@@ -47,7 +47,7 @@ def save(state: TrainState, folder: Path | str) -> Path:
     Of processes that train together all have to call this, and the main one writes.
     """
     folder = Path(folder)
-    path = _path(folder, state.step)
+    path = checkpoint_path(folder, state.step)
     content = {
         **state.learned(),
         "format": CHECKPOINT_FORMAT,
@@ -75,7 +75,8 @@ def _kinds(state: TrainState) -> list[str]:
     return [type(part).__name__ for part in parts]
 
 
-def _path(folder: Path | str, step: int) -> Path:
+def checkpoint_path(folder: Path | str, step: int) -> Path:
+    """Where the one of that step is, or would be."""
     return Path(folder) / f"step-{step:09d}.ckpt"
 
 
@@ -217,7 +218,7 @@ def checkpointed(
 def refuse_older(state: TrainState, folder: Path | str) -> None:
     """An error if ``folder`` has a checkpoint of a later step than ``state``'s."""
     found = checkpoints(folder)
-    if found and found[-1] > _path(folder, state.step):
+    if found and found[-1] > checkpoint_path(folder, state.step):
         raise CheckpointError(
             f"{found[-1]} is ahead of the state, which is at step {state.step}: "
             "resume it, or choose another folder"
@@ -257,16 +258,23 @@ def _saved_along(
     records, late = iter(records), False
     while True:
         with patient_interrupt() as interrupted:
+            record, trouble = None, None
             try:
                 record = next(records, None)
-            except Exception:
-                keep()
-                raise
+            except Exception as error:
+                if not state.whole:  # others are in the midst of the same update: they fail too
+                    raise
+                trouble = error
             due = current_group().main and time.monotonic() - saved_at >= seconds
             wanted = late or interrupted.is_set() or between.is_set()
-            stop, due = current_group().any(wanted, due)
-            if record is None or stop or due:
-                keep()
+            # The main process alone writes what there is to say, and so may fail alone.
+            stop, due, failed = current_group().any(wanted, due, trouble is not None)
+            try:
+                if record is None or stop or due or failed:
+                    keep()
+            finally:
+                if failed:
+                    raise trouble or LostProcessError("another process of the group has failed")
         late = interrupted.is_set()  # it came while they agreed: they stop at the next one
         if record is not None:
             try:
