@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from uspebm import load
+from uspebm.data.writers import Columns, Sink
 
 from .common import TABLE, run, write_csv
 
@@ -99,6 +100,44 @@ def test_columns_are_kept_beside_the_scores(files: Path, refused: Callable[..., 
     FRAME.rename(columns={"remark": "score"}).to_csv(files / "y.csv", index=False)
     clash = ("score", files / "m", files / "y.csv", "--out", files / "s.csv", "--keep", "score")
     refused("the scores have a column of that name", *clash)
+
+
+@pytest.mark.parametrize("ending", [".csv", ".jsonl", ".npz", ".parquet"])
+def test_columns_that_are_only_kept_may_hold_anything(
+    files: Path, monkeypatch: pytest.MonkeyPatch, ending: str
+) -> None:
+    usual, kinds = Sink.write, set()
+
+    def watched(sink: Sink, columns: Columns) -> None:
+        kinds.add(columns["remark"].dtype)
+        usual(sink, columns)
+
+    monkeypatch.setattr(Sink, "write", watched)
+    assert run("fit", files / "x.csv", "--out", files / "m") == 0
+    remarks = ["NA", "", "inf", "x" * 50_000] * (ROWS // 4)
+    FRAME.assign(remark=remarks).to_csv(files / "kept.csv", index=False)
+    out = files / f"s{ending}"
+    assert run("score", files / "m", files / "kept.csv", "--out", out, "--keep", "remark") == 0
+    read = {
+        ".csv": lambda: pd.read_csv(out, keep_default_na=False)["remark"],
+        ".jsonl": lambda: pd.read_json(out, lines=True, dtype=False)["remark"],
+        ".npz": lambda: np.load(out)["remark"],
+        ".parquet": lambda: pq.read_table(out)["remark"].to_numpy(),
+    }
+    assert read[ending]().tolist() == remarks
+    assert kinds == {np.dtype(object)}  # the longest text is not every row's width
+    FRAME.assign(remark=np.inf).to_parquet(files / "kept.parquet", index=False)
+    assert run("score", files / "m", files / "kept.parquet", "--out", out, "--keep", "remark") == 0
+
+
+def test_a_row_of_gaps_is_scored_in_any_kind_of_file(files: Path) -> None:
+    assert run("fit", files / "x.csv", "--out", files / "m") == 0
+    (files / "gaps.csv").write_text(",".join(FRAME.columns) + "\n" + "," * 6 + "\n1,,A,True,1,,2\n")
+    out = files / "s.jsonl"
+    assert run("score", files / "m", files / "gaps.csv", "--out", out) == 0
+    records = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [record["score"] is None for record in records] == [True, False]
+    assert records[0]["outlier"]
 
 
 @pytest.mark.parametrize("kept", ["key", "all"])

@@ -1,6 +1,7 @@
 """Columns of any kind as numbers: what is guessed, what can be said, what comes back."""
 
 import json
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -168,6 +169,31 @@ def test_dates_with_time_zones_are_in_utc() -> None:
     assert learn_encoding(cells[0]).columns[0].kind == "date"
     ours, theirs = (learn_encoding(c).encode(c) for c in cells)
     np.testing.assert_array_equal(ours, theirs)
+
+
+def test_decimals_are_numbers_and_dates_of_python_are_dates() -> None:
+    """As the same columns of a Parquet file are."""
+    times = pd.date_range("2026-03-02 01:00", periods=30, freq="h", tz="Asia/Tokyo")
+    frame = pd.DataFrame(
+        {
+            "price": [None, *(Decimal(k) / 8 for k in range(29))],
+            "day": [None, *(time.date() for time in times[1:])],
+            "local": pd.Series([None, *times[1:].to_pydatetime()], dtype=object),
+        }
+    )
+    cells = cells_of_frame(frame)
+    found = learn_encoding(cells)
+    assert [column.kind for column in found.columns] == ["number", "date", "date"]
+    assert cells["price"][1:].tolist() == [k / 8 for k in range(29)]
+    days = np.array([None, *times[1:].date], "datetime64[s]")
+    moments = times.tz_convert("UTC").tz_localize(None).to_numpy().astype("datetime64[s]")
+    np.testing.assert_array_equal(cells["day"], days)
+    np.testing.assert_array_equal(cells["local"][1:], moments[1:])
+    assert np.isnan(found.encode(cells)[0]).all()
+    texts = np.array(["2026-03-02 10:00:00.5"], dtype=object)
+    seconds = np.array(["2026-03-02 10:00:00"], "datetime64[s]")
+    column = EncodedColumn("t", "date")
+    np.testing.assert_array_equal(column.encode(texts), column.encode(seconds))
 
 
 def test_columns_of_one_name_are_refused() -> None:

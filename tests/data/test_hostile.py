@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from uspebm.data import unpacking
-from uspebm.data.readers import csv_file, images, open_source, pages
+from uspebm.data.encoding import EncodedColumn, Encoding, Hints
+from uspebm.data.readers import csv_file, images, open_source, pages, texts
 from uspebm.support import reading
 
 from .common import BYTES, IDX, TABLE, csv_text, refused, write_parquet
@@ -314,6 +315,29 @@ def test_wide_tables_are_read_like_narrow_ones(tmp_path: Path, name: str) -> Non
     np.testing.assert_array_equal(open_source(path, drop=["b"]).read(), TABLE[:, [0, 2]])
     chunks = list(open_source(path).chunks(10))
     assert [len(chunk) for chunk in chunks] == [10, 10, 3]
+
+
+@pytest.mark.usefixtures("wide")
+def test_what_is_said_of_wide_tables_is_honoured(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("key,a,b,c\nx,1,2,3\ny,4,5,6\n")
+    data = open_source(path, wish=Hints(ids=("key",), numeric=("a",)))
+    assert data.columns == ("a", "b", "c")
+    assert data.event_shape == (3,)
+    assert data.read().tolist() == [[1, 2, 3], [4, 5, 6]]
+    category = Encoding(
+        (EncodedColumn("a", "category", ("1",)), *Encoding.of_numbers("bc").columns)
+    )
+    for wish in (Hints(categorical=("a",), ids=("key",)), category):
+        names = None if isinstance(wish, Hints) else wish.used
+        refused(path, "columns all are read as numbers, and 'a' would be", columns=names, wish=wish)
+    for odd in (Hints(ids=("none",)), Hints(numeric=("none",)), Hints(categorical=("none",))):
+        refused(path, "has no column 'none'", wish=odd)
+    # What counts is how many columns are asked for.
+    assert list(texts(path, ["key", "b"])) == [{"key": ["x", "y"], "b": ["2", "5"]}]
+    assert next(texts(path, []))["key"] == ["x", "y"]
+    two = open_source(path, ["key", "a"], wish=Hints(categorical=("key",)))
+    assert two.read().tolist() == [[1, 0, 0, 1], [0, 1, 0, 4]]
 
 
 @pytest.mark.usefixtures("wide")

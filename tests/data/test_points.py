@@ -6,7 +6,7 @@ import torch
 from numpy.typing import NDArray
 
 from uspebm.data.image_sets import scaled
-from uspebm.data.points import described, from_bytes, points
+from uspebm.data.points import as_bytes, described, from_bytes, points
 
 DRAWS = np.random.default_rng(0)
 COLOUR = DRAWS.integers(0, 256, size=(6, 5, 7, 3)).astype(np.uint8)
@@ -66,3 +66,31 @@ def test_other_shapes_are_refused(array: NDArray[np.float64]) -> None:
 def test_points_in_words() -> None:
     assert described((1,)) == "1 column"
     assert described((3, 32, 32)) == "32 × 32 pixels of 3 channels"
+
+
+def test_what_floats_are_does_not_depend_on_what_else_is_in_the_batch() -> None:
+    """Images of bytes that something made floats of, from black to bright, one by one."""
+    levels = np.stack([np.arange(4) * top // 3 for top in (2, 3, 15, 20, 21, 255)])
+    images = levels.reshape(-1, 2, 2).astype(np.float64)
+    assert as_bytes(images).dtype == np.uint8
+    for image in images:
+        alone = as_bytes(image[None])
+        assert alone.dtype == np.uint8
+        assert np.array_equal(alone[0], image)
+
+
+@pytest.mark.parametrize("high", [0.0, 0.5, 1.0])
+def test_floats_that_may_be_in_another_scale_are_pointed_out(high: float) -> None:
+    images = np.zeros((2, 2, 2))
+    images[0, 0] = high
+    with pytest.warns(UserWarning, match=f"from 0 to {high:g}: if they are scaled to"):
+        assert as_bytes(images) is images
+
+
+@pytest.mark.parametrize("values", [[-21.0, 0.0], [-1.0, 20.5], [0.0, 2.5], [0.5, 9.0], [0, 256.0]])
+def test_floats_far_from_any_scale_are_refused(values: list[float]) -> None:
+    with pytest.raises(ValueError, match="the model was fitted to bytes, but X has float64") as no:
+        as_bytes(np.array(values).reshape(1, 1, 2))
+    assert "\n" not in str(no.value)
+    noisy = np.array([[[-1.5, 6.0]]])  # as normal noise may be
+    assert as_bytes(noisy) is noisy

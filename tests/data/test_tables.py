@@ -1,15 +1,18 @@
 """Tables with named columns: which are taken, and what is refused."""
 
+from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from uspebm.data.readers import csv_file, open_source
+from uspebm.data.encoding import Hints
+from uspebm.data.readers import csv_file, open_source, texts
 
 from .common import refused, write_parquet
 
@@ -112,6 +115,103 @@ def test_a_first_line_of_numbers_and_gaps_is_data(tmp_path: Path) -> None:
     path.write_text("1,NA,3\n4,5,6\n")
     with pytest.raises(ValueError, match="data row 1"):
         open_source(path).read()
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (",0,1", "column '' looks like the row numbers that pandas adds"),
+        (",10,20", "first line has numbers, but none in column 1, where the second has '0': if"),
+        (",,0", "first line has numbers, but none in column 1"),
+    ],
+    ids=["numbered columns", "other numbers", "two levels of rows"],
+)
+def test_a_header_of_numbers_is_no_row(tmp_path: Path, line: str, message: str) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text(f"{line}\n0,1.5,2.5\n1,3.5,4.5\n")
+    refused(path, message)
+    refused(path, message, wish=Hints())
+
+
+def test_numbered_columns_of_pandas_are_names(tmp_path: Path) -> None:
+    pd.DataFrame([[1.5, 2.5], [3.5, 4.5]]).to_csv(tmp_path / "x.csv")
+    data = open_source(tmp_path / "x.csv", drop=[""])
+    assert data.columns == ("0", "1")
+    assert data.read().tolist() == [[1.5, 2.5], [3.5, 4.5]]
+    (tmp_path / "x.csv").write_text("1,\n2,\n3,4\n")  # gaps in both lines are those of rows
+    assert np.isnan(open_source(tmp_path / "x.csv", wish=Hints()).read()[:2, 1]).all()
+
+
+FRACTIONS = {
+    "microseconds": "2026-03-02 10:00:00.123456",
+    "nanoseconds": "2026-03-02 10:00:00.123456789",
+    "a time zone": "2026-03-02T12:00:00.5+02:00",
+}
+
+
+@pytest.mark.parametrize("moment", FRACTIONS.values(), ids=list(FRACTIONS))
+def test_dates_may_have_parts_of_a_second(tmp_path: Path, moment: str) -> None:
+    """Also in a file for a model that was fitted on whole seconds."""
+    whole, path = tmp_path / "whole.csv", tmp_path / "x.csv"
+    whole.write_text("t\n" + "2026-03-02 10:00:00\n" * 2)
+    path.write_text("t\n" + f"{moment}\n" * 2)
+    known = open_source(whole, wish=Hints())
+    for wish in (Hints(), known.encoding):
+        assert open_source(path, ["t"], wish=wish).read().tolist() == known.read().tolist()
+
+
+def test_parts_of_a_second_may_come_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(csv_file, "CSV_BLOCK", 100)
+    path = tmp_path / "x.csv"
+    path.write_text("t\n" + "2026-03-02 10:00:00\n" * 20 + "9999-12-31 10:00:00.123456\n")
+    assert len(open_source(path, wish=Hints()).read()) == 21
+
+
+@pytest.mark.parametrize("zone", ["", "Z"], ids=["no zone", "a zone"])
+def test_what_is_no_date_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, zone: str
+) -> None:
+    monkeypatch.setattr(csv_file, "CSV_BLOCK", 100)
+    (tmp_path / "whole.csv").write_text(f"t\n2026-03-02 10:00:00{zone}\n")
+    known = open_source(tmp_path / "whole.csv", wish=Hints()).encoding
+    path = tmp_path / "x.csv"
+    path.write_text("t\n" + f"2026-03-02 10:00:00{zone}\n" * 20 + "soon\n")
+    refused(path, "column 't' holds 'soon' in data row 21, not a date", columns=["t"], wish=known)
+
+
+KEPT = ["NA", "None", "", "inf", "007", "x" * 5000]
+
+
+def test_columns_of_csv_are_kept_letter_by_letter(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("a,b\n" + "".join(f"1,{text}\n" for text in KEPT))
+    assert list(texts(path, ["b", "b"])) == [{"b": KEPT}]
+    assert list(texts(path, [])) == [{"a": ["1"] * len(KEPT), "b": KEPT}]
+
+
+def test_columns_of_parquet_are_kept_as_they_are(tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    write_parquet(
+        path,
+        truth=[True, None],
+        number=[np.inf, None],
+        whole=[2**53 + 1, None],
+        when=[datetime(2026, 3, 2), None],
+        list=[[1, 2], None],
+        code=[b"\xff", None],
+        kind=pa.array(["a", None]).dictionary_encode(),
+    )
+    (block,) = texts(path, [])
+    assert {name: cells[0] for name, cells in block.items()} == {
+        "truth": "true",
+        "number": "inf",
+        "whole": str(2**53 + 1),
+        "when": "2026-03-02 00:00:00.000000",
+        "list": "[1, 2]",
+        "code": r"b'\xff'",
+        "kind": "a",
+    }
+    assert {cells[1] for cells in block.values()} == {""}
 
 
 TEXTS = {

@@ -140,7 +140,6 @@ WRONG: dict[str, tuple[str, list[Columns], str]] = {
         [{"score": SCORES, "p_value": SCORES}],
         ".npy holds one column, not score, p_value; use .npz",
     ),
-    "infinity in JSON": ("x.jsonl", [{"score": np.array([np.inf])}], "{'score': inf} is not JSON"),
     "unknown ending": ("x.xlsx", [], "files ending in .csv, .jsonl, .npy, .npz, .parquet"),
 }
 
@@ -163,6 +162,24 @@ def test_places_that_cannot_be_written(tmp_path: Path) -> None:
         with pytest.raises(OSError, match=str(tmp_path)) as error, open_sink(path):
             pass
         assert "\n" not in str(error.value)
+
+
+def test_what_is_not_finite_is_null_in_json(tmp_path: Path) -> None:
+    """One such score must not lose all the others."""
+    with open_sink(tmp_path / "x.jsonl") as sink:
+        sink.write({"score": np.array([-np.inf, np.nan, 0.5]), "outlier": np.array([True] * 3)})
+    assert read_jsonl(tmp_path / "x.jsonl")["score"] == [None, None, 0.5]
+
+
+@pytest.mark.parametrize("ending", [".csv", ".jsonl", ".npz", ".parquet"])
+def test_texts_are_written_to_every_kind_of_file(tmp_path: Path, ending: str) -> None:
+    """As objects: of one width, a single long text would take as much for each row."""
+    texts = ["", "NA", "x" * 70_000]
+    path = tmp_path / f"x{ending}"
+    with open_sink(path) as sink:
+        for chunk in (texts[:1], texts[1:]):
+            sink.write({"text": np.array(chunk, dtype=object)})
+    assert READERS[ending](path)["text"] == texts
 
 
 def test_types_stay_in_parquet(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from uspebm.detector.card import card, draw_curve
 from uspebm.energies.neighbour import NeighbourRule
 from uspebm.energies.scaling import Scaling
 from uspebm.recipes.held_out import HeldOut, Look
+from uspebm.report.thresholds import threshold_sheet
 
 
 def test_the_card_says_what_one_should_know() -> None:
@@ -56,6 +57,31 @@ def test_the_card_says_what_one_should_know() -> None:
     assert "8 × 8 pixels of 3 channels" in card(made("colour"), "Pictures")
     assert "| number 1 | " in card(made("table"), "Nameless")
     assert "Columns left out" not in card(fitted(), "All of them")
+
+
+def test_thresholds_by_weights_are_those_that_decide() -> None:
+    """At each rate, for points of mean weight; no interval is claimed."""
+    draws = np.random.default_rng(0)
+    known, new = draws.normal(size=(600, 2)), 3 * draws.normal(size=(500, 2))
+    plain = EnergyDetector(random_state=0).fit(draws.normal(size=(200, 2))).recalibrated(known)
+    weights = np.exp(known[:, 0])
+    found = plain.recalibrated(known, weights)
+    text = card(found, "Shifted")
+    lines = [line for line in text.splitlines() if line.startswith(("| 1.0%", "| 5.0%", "| 10.0%"))]
+    assert f"| 5.0% | {found.offset_:.6g} |" in lines
+    scores, mean = found.score_samples(new), np.full(500, weights.mean())
+    for line, rate in zip(lines, (0.01, 0.05, 0.1), strict=True):
+        limit = found.calibrated_by().threshold_at(rate)
+        assert line == f"| {rate:.1%} | {limit:.6g} |"
+        assert np.array_equal(scores < limit, found.predict(new, rate, weights=mean) == -1)
+    assert "By weights there is no law" in text
+    assert "95 % of such calibrations" not in text
+    sheet = threshold_sheet(found.calibration_scores_, found.calibration_weights_)
+    assert sheet.head == ("false-alarm rate", "threshold")
+    assert ("5.0%", f"{found.offset_:.6g}") in sheet.body
+    # The control: without weights, thresholds are others, and there is an interval.
+    assert f"| 5.0% | {plain.offset_:.6g} | " in card(plain, "Plain")
+    assert abs(plain.offset_ - found.offset_) > 0.01
 
 
 def test_the_card_tells_the_recipe_and_the_seed() -> None:

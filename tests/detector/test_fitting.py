@@ -1,6 +1,9 @@
 """Calibration by folds: its rates, rows that repeat, and what cannot be folded."""
 
 import math
+import re
+import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +13,7 @@ from sklearn.metrics import roc_auc_score
 from tests.detector.common import X, with_centres
 from uspebm import EnergyDetector
 from uspebm.detector import fitting
-from uspebm.detector.fitting import Plan, fold_scores, split
+from uspebm.detector.fitting import Plan, fitted, fold_scores, split
 from uspebm.detector.scorer import Scorer
 from uspebm.evaluation.calibration import threshold
 
@@ -72,6 +75,54 @@ def test_rows_that_repeat_stay_together() -> None:
     assert torch.equal(scores, scores[:1].expand(5, 40))
 
 
+def common_kinds(draws: np.random.Generator, n: int) -> np.ndarray:
+    """Nine of ten rows are of two kinds, the others differ."""
+    x = np.repeat(draws.integers(2, size=(n, 1)), 2, axis=1).astype(float)
+    other = draws.random(n) < 0.1
+    x[other] = draws.normal(size=(other.sum(), 2))
+    return np.asarray(x)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_common_kinds_are_on_both_sides_and_others_on_one(seed: int) -> None:
+    points = torch.from_numpy(common_kinds(np.random.default_rng(seed), 2000))
+    points[-60:] = torch.randn(12, 2, dtype=torch.float64).repeat(5, 1)
+    inside, held_out = split(points, 400, seed)
+    assert 400 <= len(held_out) <= 404
+    assert torch.equal(torch.cat([inside, held_out]).sort().values, torch.arange(2000))
+    learned, known = ({str(row) for row in points[k].tolist()} for k in (inside, held_out))
+    assert learned & known == {"[0.0, 0.0]", "[1.0, 1.0]"}
+    # About four of five of those that differ: a hypergeometric law, but for the twelve groups.
+    different = len(learned | known) - 2
+    spread = math.sqrt(different * 0.8 * 0.2)
+    assert abs(len(learned) - 2 - 0.8 * different) < 4 * spread + 4 * 5 * math.sqrt(12 * 0.16)
+
+
+def test_large_groups_come_no_earlier_than_small_ones() -> None:
+    """Forty equal rows, no more than half of what is wanted, have a uniform place among singles."""
+    points = torch.cat([torch.zeros(40, 1), torch.arange(1.0, 161.0)[:, None]])
+    parts = [split(points, 80, seed)[1] for seed in range(200)]
+    assert all(len(part) == 80 for part in parts)
+    held = [int((part < 40).sum()) for part in parts]
+    assert set(held) == {0, 40}
+    chance = 41 / 161  # at most forty singles come before
+    assert abs(np.mean(held) / 40 - chance) < 4 * math.sqrt(chance * (1 - chance) / 200)
+
+
+@pytest.mark.parametrize("calibration", ["folds", 0.3])
+def test_common_kinds_are_learned_from(calibration: object) -> None:
+    """Rows of none of the kinds are found, and alarms are as rare as stated."""
+    draws, shares, found = np.random.default_rng(0), [], []
+    far = draws.normal((4, -4), 1.0, size=(200, 2))
+    for seed in range(10):
+        model = EnergyDetector(calibration=calibration, random_state=seed)  # type: ignore[arg-type]
+        model.fit(common_kinds(draws, 400))
+        shares.append((model.predict(common_kinds(draws, 500)) == -1).mean())
+        found.append((model.predict(far) == -1).mean())
+    assert np.mean(found) > 0.9
+    assert np.mean(shares) < 0.05 + 4 * np.std(shares) / math.sqrt(10)
+
+
 def test_where_all_rows_are_alike_they_are_split_anyway() -> None:
     inside, held_out = split(torch.ones(10, 2), 2, seed=0)
     assert (len(inside), len(held_out)) == (8, 2)
@@ -110,3 +161,35 @@ def test_faults_in_the_training_table_are_found_in_it() -> None:
         found.fit(rows, contamination=0.7)
     with pytest.raises(ValueError, match="recipes that train nothing"):
         EnergyDetector("tables-density").fit(rows, contamination=0.1)
+
+
+@pytest.mark.parametrize("value", [99999.0, -1e9])
+def test_a_value_that_nobody_measured_is_pointed_out(value: float) -> None:
+    rows = np.random.default_rng(0).normal(size=(300, 3))
+    rows[:, 2] = rows[:, 0] < 1.5  # mostly one value: no quartiles to tell by
+    rows[5, 2] = 1e6
+    rows[::7, 1] = np.nan
+    found = EnergyDetector(random_state=0)
+    found.fit(rows)  # nothing is said of that column
+    rows[40, 1] = value
+    said = f"column 2 of the table's numbers has the value {value:g}, more than 1,000 interq"
+    with pytest.warns(UserWarning, match=re.escape(said)) as caught:
+        found.fit(rows)
+    assert [Path(one.filename) for one in caught] == [Path(__file__)]  # one, where fit was called
+    named = Plan("tables", 0, names=("a", "b", "c"))
+    with pytest.warns(UserWarning, match=r"column 'b' has .* remove it, or fit with contamin"):
+        fitted(named, torch.from_numpy(rows), "folds", lambda _: 0.05)
+    found.fit(rows, contamination=0.01)  # it is not learned from
+
+
+def test_values_within_a_thousand_quartiles_are_not_pointed_out() -> None:
+    """Of a column whose quartiles are known: a hair within, and a hair beyond."""
+    rows = np.zeros((101, 1)) + np.arange(101.0)[:, None]  # from 25 to 75, median 50
+    for value, beyond in ((50_049.0, False), (50_051.0, True), (-49_949.0, False)):
+        rows[100] = value
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            EnergyDetector(random_state=0).fit(rows)
+        assert bool(caught) == beyond
+    few = np.random.default_rng(0).normal(size=(3, 20_000))  # whose quartiles are near by chance
+    EnergyDetector(random_state=0, calibration=0.5).fit(few)

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 import torch
 from numpy.typing import NDArray
@@ -35,6 +36,36 @@ def test_names_of_columns_are_checked() -> None:
     with pytest.raises(ValueError, match="feature names"):
         found.predict(table.rename(columns={"a": "z"}))
     assert not hasattr(found.fit(X), "feature_names_in_")
+
+
+HOURS = pd.DataFrame({"hour": np.tile(np.arange(24), 10), "v": np.resize(X[:, 0], 240)})
+
+
+def test_a_model_of_numbers_stays_one() -> None:
+    """The hours of one day are all different, as numbers of rows are; so few tell nothing."""
+    found = reference_only("tables").fit(HOURS)
+    assert found.encoding_ is None
+    day = HOURS.head(24)
+    np.testing.assert_array_equal(found.score_samples(day), found.score_samples(HOURS)[:24])
+    np.testing.assert_array_equal(
+        found.score_samples(pa.Table.from_pandas(day)), found.score_samples(day)
+    )
+    gap = pd.DataFrame({"hour": [3], "v": [None]})
+    assert np.isfinite(found.score_samples(gap)).all()
+    np.testing.assert_array_equal(found.score_samples(day.astype(object)), found.score_samples(day))
+    for odd in ("high", pd.Timestamp("2026-03-02")):
+        with pytest.raises(ValueError, match=r"column 'v' of X holds '.*fitted on numbers"):
+            found.score_samples(day.assign(v=odd))
+
+
+@pytest.mark.parametrize("other", [X, X[:, :2], IMAGES], ids=["wider", "narrower", "images"])
+def test_a_fit_that_fails_changes_nothing(other: Values) -> None:
+    found = reference_only().fit(HOURS)
+    before = dict(vars(found))
+    with pytest.raises(ValueError, match=r"contamination=0\.9 must lie between"):
+        found.fit(other, contamination=0.9)
+    assert vars(found).keys() == before.keys()
+    assert all(value is before[name] for name, value in vars(found).items())
 
 
 def test_fitted_to_images_it_forgets_the_columns_of_a_table() -> None:

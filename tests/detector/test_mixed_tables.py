@@ -1,15 +1,19 @@
 """Tables as people have them: text, dates and gaps, in Python, in folders and in ONNX."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnxruntime as ort
 import pandas as pd
+import pyarrow as pa
 import pytest
+from sklearn.base import clone
 
 from uspebm import EnergyDetector, load, save_model
 from uspebm.cli.main import main
 from uspebm.detector.card import card
+from uspebm.recipes.tables import table_recipe
 
 ROWS = 300
 DRAWS = np.random.default_rng(0)
@@ -62,6 +66,41 @@ def test_columns_are_found_by_name_and_others_do_not_matter() -> None:
         DETECTOR.score_samples(np.zeros((2, 5)))
 
 
+@pytest.mark.parametrize(
+    "names", [[0, 1], pd.MultiIndex.from_tuples([("a", 1), ("b", 2)])], ids=["numbers", "levels"]
+)
+def test_names_of_columns_need_not_be_text(names: Any) -> None:
+    plain = FRAME[["machine", "temperature"]]
+    expected = EnergyDetector(random_state=0).fit(plain).score_samples(plain)
+    frame = plain.set_axis(names, axis=1)
+    found = EnergyDetector(random_state=0).fit(frame)
+    np.testing.assert_array_equal(found.score_samples(frame), expected)
+    turned = frame.iloc[:, ::-1]
+    np.testing.assert_array_equal(found.score_samples(turned), expected)
+    twice = pd.concat([frame, frame.iloc[:, :1]], axis=1)
+    with pytest.raises(ValueError, match="more than one column called"):
+        found.score_samples(twice)
+
+
+def test_tables_of_pyarrow_are_tables() -> None:
+    table = pa.Table.from_pandas(FRAME)
+    scores = DETECTOR.score_samples(FRAME)
+    np.testing.assert_array_equal(DETECTOR.score_samples(table), scores)
+    np.testing.assert_array_equal(DETECTOR.score_samples(table.to_batches()[0]), scores)
+    fitted = EnergyDetector(random_state=0).fit(table)
+    np.testing.assert_array_equal(fitted.score_samples(FRAME), scores)
+
+
+def test_text_that_hardly_repeats_is_left_out_with_a_word() -> None:
+    remarks = {name: [f"{name} {k}" for k in range(ROWS)] for name in ("remark", "other")}
+    said = r"left out: 'remark' \(300 different texts in 300 rows\), 'other' \(300"
+    with pytest.warns(UserWarning, match=said) as told:
+        found = EnergyDetector(random_state=0).fit(FRAME.assign(**remarks))
+    assert len(told) == 1
+    assert told[0].filename == __file__
+    np.testing.assert_array_equal(found.score_samples(FRAME), DETECTOR.score_samples(FRAME))
+
+
 def test_a_model_folder_keeps_the_rule(tmp_path: Path) -> None:
     save_model(DETECTOR, tmp_path / "model")
     again = load(tmp_path / "model")
@@ -73,6 +112,8 @@ def test_a_model_folder_keeps_the_rule(tmp_path: Path) -> None:
     assert "- Column 'machine': a category of 3 values." in text
     assert "- Gaps are filled from the rows that are most alike." in text
     assert "| machine = A |" in text
+    refitted = clone(again).fit(FRAME)  # its recipe has no name, and takes the same gaps
+    np.testing.assert_array_equal(refitted.score_samples(FRAME), DETECTOR.score_samples(FRAME))
 
 
 def test_onnx_fills_gaps_as_python_does(tmp_path: Path) -> None:
@@ -99,6 +140,9 @@ def test_gaps_in_arrays() -> None:
     with_gaps[7, 1] = np.nan  # in one row only: all folds know of gaps
     found = EnergyDetector(random_state=0).fit(with_gaps)
     assert np.isfinite(found.score_samples(with_gaps)).all()
+    by_rule = EnergyDetector(table_recipe(), random_state=0)
+    assert by_rule.__sklearn_tags__().input_tags.allow_nan
+    np.testing.assert_array_equal(by_rule.fit(with_gaps).score_samples(x), found.score_samples(x))
     assert found.predict([[np.nan, np.nan, np.nan]]) == -1
     assert found.predict([[0.0, 9.0, np.nan]]) == -1
     assert np.isfinite(EnergyDetector(random_state=0).fit(x).score_samples(with_gaps)).all()

@@ -1,6 +1,7 @@
 """Why: planted causes come first, in rows and in images, in the user's own words."""
 
 import time
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +12,11 @@ from torch import Tensor, nn
 
 from tests.detector.common import Values
 from uspebm import EnergyDetector, load, save_model
+from uspebm.detector import reasons
 from uspebm.detector.heat import heat_maps, painted_over
 from uspebm.detector.reasons import Reasons
 from uspebm.detector.scorer import Scorer
+from uspebm.energies.nearest import Nearest
 from uspebm.energies.scaling import as_is
 
 
@@ -85,7 +88,8 @@ def test_in_the_users_own_words(tmp_path: Path) -> None:
             "remark": [f"remark {k}" for k in range(n)],
         }
     )
-    found = EnergyDetector(random_state=0).fit(frame)
+    with pytest.warns(UserWarning, match="'remark'"):  # left out
+        found = EnergyDetector(random_state=0).fit(frame)
     save_model(found, tmp_path / "m")
     wrong = frame.iloc[:4].copy()
     wrong["kind"] = np.where(wrong["kind"] == "day", "night", "day")
@@ -121,6 +125,25 @@ def test_ten_thousand_rows_take_no_minute() -> None:
     start = time.perf_counter()
     found.explain(new)
     assert time.perf_counter() - start < 6.0
+
+
+def test_rows_are_held_a_few_times_and_not_once_for_each_column(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    alive: weakref.WeakSet[Nearest] = weakref.WeakSet()
+    most = []
+
+    class Counted(Nearest):
+        def __init__(self, centres: Tensor) -> None:
+            super().__init__(centres)
+            alive.add(self)
+            most.append(len(alive))
+
+    monkeypatch.setattr(reasons, "Nearest", Counted)
+    x = dependent(60, 20, 2, np.random.default_rng(0))
+    EnergyDetector(random_state=0).fit(x).explain(x[:3])
+    assert len(most) == 1 + 20
+    assert max(most) <= 3  # among all, and one column's while the next one's is made
 
 
 # Images

@@ -6,6 +6,7 @@ import pytest
 import torch
 from scipy.stats import norm
 from torch import Tensor
+from torch.nn.functional import one_hot
 
 from uspebm.energies import gaps
 from uspebm.energies.gaps import filled, filled_table
@@ -204,3 +205,51 @@ def test_a_row_that_agrees_with_one_is_that_one() -> None:
     known = torch.tensor([[0.0, 1.0], [0.5, 2.0], [0.5, 4.0], [9.0, 9.0]])
     x = torch.tensor([[0.0, NAN], [0.5, NAN]])
     assert filled(x, known)[:, 1].tolist() == [1.0, 4.0]  # the second of two: the mean of all
+
+
+def categories(n: int, seed: int = 0) -> Tensor:
+    """A number, and a category of three values that goes with it."""
+    draws = generator(seed)
+    level = torch.randint(3, (n,), generator=draws)
+    number = 2.0 * level + torch.randn(n, generator=draws)
+    return torch.cat([number[:, None], one_hot(level, 3)], 1).double()
+
+
+@pytest.mark.parametrize("most", [400, 50])
+def test_a_gap_in_a_category_is_filled_with_one_of_its_values(most: int) -> None:
+    x = categories(400)
+    holes = x.clone()
+    hidden = torch.rand(400, generator=generator(1)) < 0.9  # of many no row alike has a value
+    holes[hidden, 1:] = NAN
+    full = filled_table(holes, most)
+    assert torch.equal(full[:, 1:].sort(1).values, x[:, 1:].sort(1).values)
+    assert torch.equal(full[~hidden], x[~hidden])
+    right = (full[hidden, 1:] == x[hidden, 1:]).all(1).double().mean()
+    assert right > 1 / 3 + 4 * (2 / 9 / hidden.sum()).sqrt()  # better than by lot
+
+
+def test_numbers_beside_a_category_are_filled_as_ever() -> None:
+    """As where nothing is taken for a category: a factor of two changes no digit of the units."""
+    x = torch.cat([rows(300), categories(300)], 1)
+    holes = x.clone()
+    holes[torch.rand(x.shape, generator=generator(1)) < 0.2] = NAN
+    holes[:, 4:] = x[:, 4:]  # in numbers alone
+    energy, doubled = built(x), torch.tensor([1.0, 1.0, 1.0, 1.0, 2.0, 2.0, 2.0])
+    assert energy.two_valued.tolist() == 4 * [False] + 3 * [True]
+    assert not built(x * doubled).two_valued.any()
+    assert torch.equal(filled_table(holes * doubled, 200), filled_table(holes, 200) * doubled)
+    by_energy = energy.without_gaps(holes)
+    energy.two_valued = torch.zeros(7, dtype=torch.bool)
+    assert torch.equal(energy.without_gaps(holes), by_energy)
+
+
+def test_normal_rows_with_a_gap_in_a_category_raise_few_alarms() -> None:
+    """Rows of the data's law, with and without the gap; by means, the mutant, all are strange."""
+    energy, new = built(categories(1000)), categories(500, seed=1)
+    limit = energy(categories(1000, seed=2)).quantile(0.95)
+    holes = new.clone()
+    holes[:, 1:] = NAN
+    most = 0.05 + 4 * (0.05 * 0.95 * (1 / 500 + 1 / 1000)) ** 0.5
+    assert (energy(holes) > limit).double().mean() < most
+    energy.two_valued = torch.zeros(4, dtype=torch.bool)
+    assert (energy(holes) > limit).double().mean() > 0.5

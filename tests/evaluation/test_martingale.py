@@ -103,3 +103,35 @@ def test_equal_but_for_rounding_is_equal() -> None:
     for bad in (np.empty(0), np.array([np.nan])):
         with pytest.raises(ValueError, match="a reference must be finite numbers"):
             Order(bad)
+
+
+@pytest.mark.parametrize("kind", ["heavy tail", "one huge value", "many huge values"])
+def test_far_values_raise_no_alarms_and_hide_no_drift(kind: str) -> None:
+    """At 5 %, over 40 streams; what the spread of all values is large by must not blur the rest."""
+    alarms, noticed = np.zeros(40), np.zeros(40)
+    for seed in range(40):
+        draws = np.random.default_rng(seed)
+        values = draws.normal(size=4000)
+        values[3000:] += 0.5  # the drift
+        if kind == "heavy tail":
+            values = np.exp(3 * values)
+        elif kind == "one huge value":
+            values[seed] = 99999.0 if seed % 2 else 1e9
+        else:
+            values[draws.random(4000) < 0.1] = 99999.1
+        reference = values[:1000]
+        held = ((reference - reference.mean()) / reference.std()).astype(np.float32)
+        known = held.astype(np.float64) * reference.std() + reference.mean()
+        ranks, jumper = UrnRanks(known, draws), SimpleJumper(1)
+        alarms[seed] = jumper(ranks(values[1000:3000])[:, None]).max() > math.log10(20)
+        noticed[seed] = SimpleJumper(1)(ranks(values[3000:])[:, None]).max() > math.log10(20)
+    assert alarms.sum() <= 40 * 0.05 + 3 * math.sqrt(40 * 0.05 * 0.95)
+    assert noticed.sum() >= 36
+
+
+def test_every_value_of_a_reference_is_the_same_as_a_known_one() -> None:
+    """Along a chain of near values, too: two lots give each two keys."""
+    chain = np.concatenate([np.arange(1000) * 1e-6, np.linspace(0, 1, 1000)])
+    order = Order(chain)
+    assert (order(chain, 0.75) - order(chain, 0.25) == 0.5).all()
+    assert order(np.array([1e-4]), 0.5) > order(np.array([0.0]), 0.5)

@@ -230,7 +230,8 @@ class _Texts:
         while len(next(iter(held.values()))) < rows:
             for name, more in next(self._blocks).items():
                 held[name] += more
-        taken = {name: np.array(values[:rows]) for name, values in held.items()}
+        # Of one width for all, a single long text would take as much for each row.
+        taken = {name: np.array(values[:rows], dtype=object) for name, values in held.items()}
         for values in held.values():
             del values[:rows]
         return taken

@@ -81,8 +81,8 @@ def tell_repeated(source: Source, X: NDArray[Any]) -> None:
     different = np.unique(np.where(np.isnan(X), np.inf, X), axis=0)  # gaps are equal, too
     if more := len(X) - len(different):
         warn(
-            f"{source.path}: {more:,} of {len(X):,} rows are there before; rows that are equal are "
-            "never on both sides, learned from and calibrated by"
+            f"{source.path}: {more:,} of {len(X):,} rows are there before; unless they are very "
+            "common, rows that are equal are not both learned from and calibrated by"
         )
 
 

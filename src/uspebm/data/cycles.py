@@ -4,7 +4,8 @@ Dates have to be numbers that come back: one minute before midnight is near one 
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from datetime import UTC, date, datetime
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,8 @@ def cycles_of(name: str, cells: NDArray[Any]) -> NDArray[np.float64]:
     """Sines and cosines ``(N, 4)`` of a column of dates, or of text that says them."""
     if cells.dtype.kind != "M":
         try:
-            cells = np.array([cell or "NaT" for cell in cells], "datetime64[s]")
+            # Text may say parts of a second, which numpy does not leave out by itself.
+            cells = np.array([cell or "NaT" for cell in cells], "datetime64[us]")
         except (TypeError, ValueError) as error:
             raise ValueError(f"column {name!r} holds no dates: {error}") from None
     missing = np.isnat(cells)
@@ -29,6 +31,22 @@ def cycles_of(name: str, cells: NDArray[Any]) -> NDArray[np.float64]:
     found = np.stack([part for a in angles for part in (np.sin(a), np.cos(a))], axis=1)
     found[missing] = np.nan
     return found
+
+
+def seconds_of(moments: Iterable[date | None]) -> NDArray[np.datetime64]:
+    """Dates of Python's, with a time or without, as numpy's; in UTC where they have a time zone.
+
+    >>> seconds_of([date(2026, 3, 2), None, datetime(2026, 3, 2, 7, 30, tzinfo=UTC)]).tolist()[2]
+    datetime.datetime(2026, 3, 2, 7, 30)
+    """
+    plain = (
+        one.astimezone(UTC).replace(tzinfo=None)
+        if isinstance(one, datetime) and one.tzinfo
+        else one
+        for one in moments
+    )
+    found = [np.datetime64("NaT" if one is None else one, "s") for one in plain]
+    return np.array(found, "datetime64[s]")
 
 
 def moment_of(numbers: Sequence[float]) -> str:

@@ -17,13 +17,15 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from datetime import date
+from decimal import Decimal
 from itertools import accumulate
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .cycles import CYCLES, cycles_of, moment_of
+from .cycles import CYCLES, cycles_of, moment_of, seconds_of
 
 Cells = NDArray[Any]
 """One column: floats with NaN, datetime64 with NaT, or objects, text or None."""
@@ -260,38 +262,38 @@ def cells_of_frame(frame: Any) -> dict[str, Cells]:
     names = [str(name) for name in frame.columns]
     if twice := [name for name, times in Counter(names).items() if times > 1]:
         raise ValueError(f"X has more than one column called {twice[0]!r}: rename them")
-    return {str(name): _cells(frame[name]) for name in frame.columns}
+    return {name: _cells(frame.iloc[:, k]) for k, name in enumerate(names)}
 
 
 def _cells(column: Any) -> Cells:
     if getattr(column.dtype, "tz", None) is not None:
         column = column.dt.tz_convert("UTC").dt.tz_localize(None)
-    missing = np.asarray(column.isna())
     values = column.to_numpy()
-    if str(column.dtype) == "category":  # what pandas calls so is one, whatever its values are
-        values = np.asarray(values, dtype=object)
-        texts = [None if gone else str(v) for v, gone in zip(values, missing, strict=True)]
-        return np.array(texts, dtype=object)
-    if values.dtype.kind == "M":
+    named = str(column.dtype) == "category"  # what pandas calls so is one, whatever its values are
+    if not named and values.dtype.kind == "M":
         return np.asarray(values, "datetime64[s]")
-    if values.dtype.kind == "b":
-        return np.asarray(values)
-    if values.dtype.kind in "iuf":
-        return np.asarray(values, np.float64)
-    present = [value for value, gone in zip(values, missing, strict=True) if not gone]
-    if present and all(isinstance(v, int | float | np.number | np.bool_) for v in present):
-        numbers = (math.nan if gone else float(v) for v, gone in zip(values, missing, strict=True))
-        return np.fromiter(numbers, np.float64, len(values))
-    texts = [None if gone else str(v) for v, gone in zip(values, missing, strict=True)]
-    return np.array(texts, dtype=object)
+    if not named and values.dtype.kind in "biuf":
+        return np.asarray(values, np.bool_ if values.dtype.kind == "b" else np.float64)
+    missing = np.asarray(column.isna())
+    cells = [None if gone else value for value, gone in zip(values, missing, strict=True)]
+    kinds = set() if named else {type(cell) for cell in cells if cell is not None}
+    if kinds and all(issubclass(k, int | float | np.number | np.bool_ | Decimal) for k in kinds):
+        return np.array([math.nan if cell is None else float(cell) for cell in cells])
+    if kinds and all(issubclass(kind, date) for kind in kinds):
+        return seconds_of(cells)
+    return np.array([None if cell is None else str(cell) for cell in cells], dtype=object)
+
+
+def odd_columns(X: Any) -> list[int]:
+    """Which columns of a DataFrame are of types that are no numbers; none of anything else."""
+    if not hasattr(X, "columns") or not hasattr(X, "iloc"):
+        return []
+    return [k for k, kind in enumerate(X.dtypes) if getattr(kind, "kind", "O") not in "iufb"]
 
 
 def is_mixed_frame(X: Any) -> bool:
     """Whether X is a DataFrame with columns that are no numbers, or only count the rows."""
-    if not hasattr(X, "columns") or not hasattr(X, "dtypes") or not hasattr(X, "isna"):
-        return False
-    kinds = [getattr(kind, "kind", "O") for kind in X.dtypes]
-    if any(kind not in "iufb" for kind in kinds):
-        return True
-    whole = [k for k, kind in enumerate(kinds) if kind in "iu"]
-    return any(_counts_rows(X.iloc[:, k].to_numpy().astype(np.float64)) for k in whole)
+    if not hasattr(X, "columns") or not hasattr(X, "iloc") or odd_columns(X):
+        return bool(odd_columns(X))
+    whole = [k for k, kind in enumerate(X.dtypes) if kind.kind in "iu"]
+    return any(_counts_rows(_cells(X.iloc[:, k])) for k in whole)

@@ -49,16 +49,18 @@ def points(array: NDArray[Any]) -> Tensor:
 def as_bytes(array: NDArray[Any]) -> NDArray[Any]:
     """Images for a model of bytes: whole numbers from 0 to 255, or floats scaled to [−1, 1].
 
-    Floats may leave that range, as noise does, but not as far as unscaled bytes.
+    Whole numbers in floats are bytes, too, if one exceeds 1, however dark the images are. Other
+    floats may leave [−1, 1], as noise does, but not as far as unscaled bytes. Floats of which none
+    is below 0 are doubtful, those of zeros and ones alone above all: a warning says so.
     """
     low, high = array.min(), array.max()
     if np.issubdtype(array.dtype, np.integer) and low >= 0 and high <= 255:
         return array.astype(np.uint8)
     # Whole numbers that a file or a table kept as floats.
-    if low >= 0 and 20 < high <= 255 and (array == np.rint(array)).all():
+    if low >= 0 and 1 < high <= 255 and (array == np.rint(array)).all():
         return array.astype(np.uint8)
-    if np.issubdtype(array.dtype, np.floating) and max(-low, high) <= 20:
-        if low >= 0 and 0 < high <= 1:
+    if np.issubdtype(array.dtype, np.floating) and max(-low, high) <= (2 if low >= 0 else 20):
+        if low >= 0:
             warnings.warn(
                 f"the model takes floats scaled to [−1, 1], and X has values from {low:g} to "
                 f"{high:g}: if they are scaled to [0, 1], give 2 * X - 1, or bytes",

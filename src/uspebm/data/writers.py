@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import math
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -61,7 +62,8 @@ def open_sink(path: Path) -> Iterator[Sink]:
 
     What was at ``path`` before stays until the block ends without an error; nothing unfinished
     remains. ``.csv``, ``.jsonl`` and ``.parquet`` files are written chunk by chunk; ``.npy`` (a
-    single column) and ``.npz`` files at the end, from memory. Floats keep all of their digits.
+    single column) and ``.npz`` files at the end, from memory. Floats keep all of their digits;
+    JSON has no NaN and no infinity, and null stands for both.
     """
     check_sink(path)
     with whole_file(path) as file, FORMATS[path.suffix.lower()](file, path) as append:
@@ -104,12 +106,8 @@ def _csv(file: BinaryIO, path: Path) -> Iterator[Append]:
 def _jsonl(file: BinaryIO, path: Path) -> Iterator[Append]:
     def append(columns: Columns) -> None:
         for values in _records(columns):
-            pairs = zip(columns, values, strict=True)
-            record = {name: None if value != value else value for name, value in pairs}  # NaN
-            try:
-                file.write(f"{json.dumps(record, allow_nan=False)}\n".encode())
-            except ValueError as error:
-                raise ValueError(f"{path}: {record} is not JSON; write .csv instead") from error
+            record = dict(zip(columns, map(_in_json, values), strict=True))
+            file.write(f"{json.dumps(record, allow_nan=False)}\n".encode())
 
     yield append
 
@@ -125,7 +123,7 @@ def _npy(file: BinaryIO, path: Path) -> Iterator[Append]:
     yield append
     # By way of memory: numpy's own writing does not say why a file could not be written.
     content = io.BytesIO()
-    np.save(content, np.concatenate(chunks), allow_pickle=False)
+    np.save(content, _joined(chunks), allow_pickle=False)
     file.write(content.getbuffer())
 
 
@@ -136,9 +134,19 @@ def _npz(file: BinaryIO, path: Path) -> Iterator[Append]:
     # np.savez takes no column called "file".
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in chunks[0]:
-            values = np.concatenate([chunk[name] for chunk in chunks])
+            values = _joined([chunk[name] for chunk in chunks])
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, values, allow_pickle=False)
+
+
+def _joined(chunks: list[NDArray[Any]]) -> NDArray[Any]:
+    """All chunks of a column; texts of one width, for numpy's files hold no objects."""
+    values = np.concatenate(chunks)
+    return values.astype(str) if values.dtype == object else values
+
+
+def _in_json(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _without_nan(values: NDArray[Any]) -> NDArray[Any]:

@@ -12,12 +12,13 @@ from ..data.points import described
 from ..energies.features import FeatureEnergy, Joined, Pixels
 from ..energies.kernel import TiltedEnergy
 from ..energies.neighbour import NeighbourEnergy
-from ..evaluation.calibration import interval, threshold
+from ..evaluation.calibration import interval
 from ..recipes.held_out import Curve
 from ..recipes.plain import as_plain
 from ..support.extras import MissingExtraError
 from ..support.plots import COLOURS, new_figure, save_figure
 from .energy_detector import EnergyDetector
+from .fitting import KnownScores
 from .reasons import held_rows
 from .verdict import known_looks
 
@@ -140,22 +141,40 @@ def _model(detector: EnergyDetector, curve: bool) -> Iterator[str]:
 
 
 def _thresholds(detector: EnergyDetector) -> Iterator[str]:
-    scores = detector.calibration_scores_
+    known = detector.calibrated_by()
     yield "## Thresholds\n"
+    whose, other = "the data", ""
+    if known.weights is not None:
+        whose = "the data shifted by the weights it was calibrated by"
+        other = (
+            " Thresholds are those of a point of mean weight: the weight of a point decides, too. "
+            "By weights there is no law of how far one calibration may be off."
+        )
     yield (
-        "A point is called an outlier if it scores below the threshold. Of points drawn like the "
-        "data, at most this share is, on average over calibration sets; nothing is promised of "
-        f"points that are not. The model's own threshold is {detector.offset_:.6g}.\n"
+        "A point is called an outlier if it scores below the threshold. Of points drawn like "
+        f"{whose}, at most this share is, on average over calibration sets; nothing is promised of "
+        f"points that are not. The model's own threshold is {detector.offset_:.6g}.{other}\n"
     )
-    yield "| false-alarm rate | threshold | 95 % of such calibrations keep it within |"
-    yield "|---:|---:|---:|"
+    head, *lines = threshold_lines(known)
+    yield f"| {' | '.join(head)} |"
+    yield f"|{'---:|' * len(head)}"
+    for line in lines:
+        yield f"| {' | '.join(line)} |"
+
+
+def threshold_lines(known: KnownScores) -> Iterator[tuple[str, ...]]:
+    """A table of the usual rates, with its head: thresholds, and what else is known of them."""
+    head = ("false-alarm rate", "threshold", "95 % of such calibrations keep it within")
+    width = len(head) if known.weights is None else 2  # under weights no interval is known
+    yield head[:width]
     for rate in RATES:
         try:
-            low, high = interval(len(scores), rate)
+            low, high = interval(len(known.scores), rate)
         except ValueError:
-            yield f"| {rate:.1%} | needs more calibration points | |"
+            line = (f"{rate:.1%}", "needs more calibration points", "")
         else:
-            yield f"| {rate:.1%} | {threshold(scores, rate):.6g} | {low:.2%} to {high:.2%} |"
+            line = (f"{rate:.1%}", f"{known.threshold_at(rate):.6g}", f"{low:.2%} to {high:.2%}")
+        yield line[:width]
 
 
 def draw_curve(curve: Curve, path: Path) -> bool:

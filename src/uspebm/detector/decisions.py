@@ -142,14 +142,7 @@ class DecisionMixin(InputMixin):
     def _set_calibration(self, known: KnownScores) -> None:
         self.calibration_scores_, self.folded_ = known.scores, known.folded
         self.calibration_weights_ = known.weights
-        rate = self._rate(len(known.scores))
-        if known.weights is None:
-            self.offset_ = conformal.threshold(known.scores, rate)
-            return
-        typical = np.full(len(known.scores), known.weights.mean())
-        p = conformal.weighted_p_values(known.scores, known.weights, known.scores, typical)
-        # Below the first score whose p exceeds the rate: the threshold for a point of mean weight.
-        self.offset_ = float(known.scores[min(int((p <= rate).sum()), len(p) - 1)])
+        self.offset_ = known.threshold_at(self._rate(len(known.scores)))
 
     def calibrated_by(self) -> KnownScores:
         """All that decisions are made from."""

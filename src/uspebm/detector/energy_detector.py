@@ -141,7 +141,9 @@ class EnergyDetector(DecisionMixin, OutlierMixin, BaseEstimator):  # type: ignor
         ``"cuda+bf16"`` for gradients in bfloat16; scores are computed on the CPU.
         """
         self._check_settings()
-        x = self._points(X, reset=True)
+        # By another one, so that a fit that fails changes nothing.
+        seen = type(self)(**self.get_params(deep=False))
+        x = seen._points(X, reset=True)
         plan = Plan(
             self.recipe,
             self._seed(),
@@ -151,6 +153,7 @@ class EnergyDetector(DecisionMixin, OutlierMixin, BaseEstimator):  # type: ignor
             device,
             self.verbose,
             contamination,
+            seen.columns().names if hasattr(seen, "feature_names_in_") else (),
         )
         learned, known = fitted(plan, x, self.calibration, self._rate)
         made = type(self).from_energy(
@@ -158,15 +161,14 @@ class EnergyDetector(DecisionMixin, OutlierMixin, BaseEstimator):  # type: ignor
             known,
             scaling=learned.units,
             log_z=log_z_of(learned.energy, plan.seed),
-            of_bytes=self.of_bytes_,
+            of_bytes=seen.of_bytes_,
             **self.get_params(deep=False),
         )
-        made.recipe_, made.seed_, encoding = learned.recipe, plan.seed, self.encoding_
+        made.recipe_, made.seed_ = learned.recipe, plan.seed
         made.curve_, made.worth_ = learned.curve, learned.worth
-        for name, value in vars(made).items():
-            if name.endswith("_"):
-                setattr(self, name, value)
-        self.set_encoding(encoding)
+        found = vars(made) | vars(seen)  # which knows the columns, and how they became numbers
+        own = {name: value for name, value in vars(self).items() if not name.endswith("_")}
+        self.__dict__ = {name: value for name, value in found.items() if name.endswith("_")} | own
         return self
 
     @classmethod

@@ -9,13 +9,16 @@ energy of all nothing is proven unless a fifth of the points hardly changes it; 
 are as rare as stated (RESULTS.md).
 
 Rows that are there more than once stay together, on one side of a split and in one fold: a copy in
-the other part would make a row look more usual than new ones will.
+the other part would make a row look more usual than new ones will. Not so rows of which there are
+more than half of such a part: they are no copies but a common kind, new rows will be of it, too,
+and whoever learns nothing of it finds it strange.
 
 References:
     Vovk (2015), *Cross-conformal predictors*.
     Foygel Barber, Candès, Ramdas, Tibshirani (2021), *Predictive inference with the jackknife+*.
 """
 
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -28,7 +31,7 @@ from torch import Tensor, nn
 from ..energies.kernel import TiltedEnergy, affordable
 from ..energies.neighbour import NeighbourRule
 from ..energies.scaling import Scaling
-from ..evaluation.calibration import alarms, loosened
+from ..evaluation.calibration import alarms, loosened, threshold, weighted_p_values
 from ..recipes import Recipe, train
 from ..recipes.held_out import LOG_Z_DRAWS, Curve
 from ..recipes.named import RecipeName
@@ -44,6 +47,10 @@ FEWEST_FOLDED = 4 * FOLDS
 """Points that differ; of fewer a fold leaves too little."""
 MOST_FOLDED = 10_000
 """Points; of more a fifth is not missed, and folds would take minutes."""
+FAR_OUT = 1000.0
+"""Interquartile ranges from the median: no value of a measurement is so far, but 99999 may be."""
+QUARTILES_OF = 20, 10_000
+"""Rows that decide about those: at least, and at most."""
 
 
 class Plan(NamedTuple):
@@ -58,6 +65,8 @@ class Plan(NamedTuple):
     verbose: bool = False
     contamination: float = 0.0
     """Share of the points that may be faults: so many, the least likely, are not learned from."""
+    names: tuple[str, ...] = ()
+    """Of a table's numbers, for what is said of them; none: they are counted."""
 
 
 class KnownScores(NamedTuple):
@@ -69,6 +78,15 @@ class KnownScores(NamedTuple):
     """Whether each is by an energy made without the point's fold."""
     weights: NDArray[np.float64] | None = None
     """How much each counts; None: all alike."""
+
+    def threshold_at(self, rate: float) -> float:
+        """The first score whose p exceeds the rate; by weights, p of a point of mean weight."""
+        alarms(len(self.scores), rate)
+        if self.weights is None:
+            return threshold(self.scores, rate)
+        typical = np.full(len(self.scores), self.weights.mean())
+        p = weighted_p_values(self.scores, self.weights, self.scores, typical)
+        return float(self.scores[min(int((p <= rate).sum()), len(p) - 1)])
 
     def tensors(self) -> dict[str, Tensor]:
         """For a file."""
@@ -134,6 +152,8 @@ def fitted(
         _refuse_gaps(plan, points)
     if plan.contamination:
         points = points[_trimmed(plan, points)]
+    if points.dim() == 2:
+        _tell_far_out(points, plan.names)
     by_folds = calibration == "folds"
     if calibration == "auto":
         by_folds = _can_fold(plan, points)
@@ -160,6 +180,28 @@ def _trimmed(plan: Plan, points: Tensor) -> Tensor:
     scores = Scorer(made.units, made.energy).eval().in_parts(points)
     kept = len(points) - round(plan.contamination * len(points))
     return scores.argsort(descending=True, stable=True)[:kept].sort().values
+
+
+def _tell_far_out(points: Tensor, names: tuple[str, ...]) -> None:
+    """A warning of the value farthest out, if beside it all others of its column are alike."""
+    ranked = points[:: -(-len(points) // QUARTILES_OF[1])].sort(0).values  # gaps last
+    most = ((~ranked.isnan()).sum(0) - 1).clamp_min(0)
+    low, median, high = (ranked.gather(0, (q * most).long()[None])[0] for q in (0.25, 0.5, 0.75))
+    least, largest = points.nan_to_num(torch.inf).amin(0), points.nan_to_num(-torch.inf).amax(0)
+    ends = torch.stack([least, largest])
+    # Where the quartiles are equal nobody can tell: the column is mostly one value.
+    told = (high > low) & (most + 1 >= QUARTILES_OF[0])
+    far = ((ends - median) / (high - low)).abs().where(told, 0.0)
+    if far.max() <= FAR_OUT:
+        return
+    end, k = divmod(int(far.argmax()), points.shape[1])
+    column = f"column {names[k]!r}" if names else f"column {k + 1}"
+    warnings.warn(
+        f"{column} has the value {ends[end, k]:g}, more than {FAR_OUT:,.0f} interquartile ranges "
+        f"from its median {median[k]:g}, which may hide other faults: if it is wrong, or stands "
+        "for what is missing, remove it, or fit with contamination=...",
+        stacklevel=4,  # where fit was called
+    )
 
 
 def _refuse_gaps(plan: Plan, points: Tensor) -> None:
@@ -189,13 +231,13 @@ def fold_scores(plan: Plan, points: Tensor) -> Tensor:
         raise ValueError("calibration='folds' is for recipes that train nothing: give a share")
     scores = torch.empty(len(points), dtype=torch.float64)
     folds = torch.empty(len(points), dtype=torch.int64)
-    order = _together(points, plan.seed)
+    order, groups = _together(points, len(points) // FOLDS, plan.seed)
     for fold, part in enumerate(order.tensor_split(min(FOLDS, len(points)))):
         folds[part] = fold
     # A group of equal rows that was cut in two goes where its first row is.
-    groups = _groups(points)
-    first = torch.full((int(groups.max()) + 1,), FOLDS).scatter_reduce_(0, groups, folds, "amin")
-    folds = first[groups]
+    first = torch.full((int(groups.max()) + 1,), FOLDS)
+    first.scatter_reduce_(0, groups, folds[order], "amin")
+    folds[order] = first[groups]
     for fold in folds.unique().tolist():
         inside, outside = points[folds != fold], points[folds == fold]
         if len(inside) < 2:
@@ -207,16 +249,28 @@ def fold_scores(plan: Plan, points: Tensor) -> Tensor:
 
 
 def split(points: Tensor, kept: int, seed: int) -> tuple[Tensor, Tensor]:
-    """Which points to learn from, and which ``kept`` ones to calibrate by."""
-    order = _together(points, seed)
-    cut = len(points) - kept
-    groups = _groups(points)[order]
-    # Not through the midst of equal rows, unless there is no other place.
-    while cut > 1 and groups[cut - 1] == groups[cut]:
-        cut -= 1
-    if cut < 2:
-        cut = len(points) - kept
-    return order[:cut], order[cut:]
+    """Which points to learn from, and which ``kept`` ones to calibrate by, or a few more.
+
+    Groups of equal rows go to calibration whole, in random order; those that are larger than what
+    is still wanted are passed over.
+    """
+    order, groups = _together(points, kept, seed)
+    sizes, wanted = groups.bincount(), kept
+    held = torch.zeros(len(sizes), dtype=torch.bool)
+    ahead = groups.flip(0).unique_consecutive()
+    for group, size in zip(ahead.tolist(), sizes[ahead].tolist(), strict=True):
+        if size <= wanted:
+            held[group] = True
+            wanted -= size
+        if not wanted:
+            break
+    if wanted:  # and no group is so small: one more than is needed, if enough is left
+        least = int(torch.where(held, len(points), sizes).argmin())
+        if len(points) - kept + wanted - int(sizes[least]) >= 2:
+            held[least], wanted = True, 0
+    inside, outside = order[~held[groups]], order[held[groups]]
+    cut = len(inside) - wanted
+    return inside[:cut], torch.cat([inside[cut:], outside])
 
 
 def _groups(points: Tensor) -> Tensor:
@@ -230,10 +284,17 @@ def _groups(points: Tensor) -> Tensor:
     return groups
 
 
-def _together(points: Tensor, seed: int) -> Tensor:
-    """A random order in which equal rows follow each other."""
+def _together(points: Tensor, part: int, seed: int) -> tuple[Tensor, Tensor]:
+    """A random order in which equal rows follow each other, and the numbers of their groups in it.
+
+    Groups that are larger than half of a ``part`` are taken apart, into one for each row.
+    """
+    groups, each = _groups(points), torch.arange(len(points))
+    common = groups.bincount()[groups] > max(1, part // 2)
+    groups = torch.where(common, len(points) + each, groups).unique(return_inverse=True)[1]
     order = torch.randperm(len(points), generator=generator(seed, "split"))
-    groups = _groups(points)[order]
-    place = torch.full((int(groups.max()) + 1,), len(points))
-    place.scatter_reduce_(0, groups, torch.arange(len(points)), "amin")
-    return order[place[groups].argsort(stable=True)]
+    # The place of one row of each group: by the least of all, large groups would come first.
+    one = torch.full((int(groups.max()) + 1,), len(points)).scatter_reduce_(0, groups, each, "amin")
+    place = order.argsort()[one]
+    order = order[place[groups[order]].argsort(stable=True)]
+    return order, groups[order]

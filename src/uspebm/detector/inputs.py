@@ -1,6 +1,7 @@
 """A user's arrays as points of a detector: checked once, the same way for fitting and scoring."""
 
 import math
+import warnings
 from typing import Any
 
 import numpy as np
@@ -9,12 +10,20 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
-from ..data.encoding import Encoding, cells_of_frame, is_mixed_frame, learn_encoding
+from ..data.encoding import (
+    EncodedColumn,
+    Encoding,
+    cells_of_frame,
+    is_mixed_frame,
+    learn_encoding,
+    odd_columns,
+)
 from ..data.points import as_bytes, as_floats, described, points
+from ..energies.neighbour import NeighbourRule
 from .scorer import Scorer
 
 FILLING = ("auto", "tables")
-"""Recipes whose energies fill gaps."""
+"""Names of recipes whose energies fill gaps."""
 
 
 class InputMixin:
@@ -50,9 +59,12 @@ class InputMixin:
             check_is_fitted(self)
         if isinstance(X, Tensor):
             X = X.detach().cpu().numpy()
+        X = _of_pandas(X)
         needed = fewest if reset else 1
-        if is_mixed_frame(X) or (getattr(self, "encoding_", None) is not None and not reset):
+        # Few rows may look as if a column counted them: once fitted, it is known which does.
+        if is_mixed_frame(X) if reset else self.encoding_ is not None:
             return self._encoded(X, reset, needed)
+        _refuse_words(X)
         if np.asarray(X).ndim > 2:
             array = check_array(X, allow_nd=True, ensure_min_samples=needed, input_name="X")
             if not reset:
@@ -75,8 +87,6 @@ class InputMixin:
         x = points(array)
         event = tuple(x.shape[1:])
         if reset:
-            if len(event) == 3 and hasattr(self, "feature_names_in_"):
-                del self.feature_names_in_  # of a table that it was fitted to before
             self._set_event(event, len(event) == 3 and array.dtype == np.uint8)
         elif event != self.event_shape_:
             raise ValueError(
@@ -90,6 +100,7 @@ class InputMixin:
         if reset:
             cells = cells_of_frame(X)
             encoding: Encoding = learn_encoding(cells)
+            _tell_left_out([c for c in encoding.columns if cells[c.name].dtype == object])
             table = check_array(
                 encoding.encode(cells), ensure_min_samples=needed, ensure_all_finite="allow-nan"
             )
@@ -99,11 +110,14 @@ class InputMixin:
             return points(table)
         assert self.encoding_ is not None
         encoding = self.encoding_
-        if hasattr(X, "columns"):
-            known = set(map(str, X.columns))
-            if missing := [name for name in encoding.used if name not in known]:
-                raise ValueError(f"X has no column {missing[0]!r}, which this detector needs")
-            X = encoding.encode(cells_of_frame(X[list(encoding.used)]))
+        if hasattr(X, "columns") and hasattr(X, "iloc"):
+            names, used = [str(name) for name in X.columns], set(encoding.used)
+            if missing := used.difference(names):
+                first = next(name for name in encoding.used if name in missing)
+                raise ValueError(f"X has no column {first!r}, which this detector needs")
+            # By their places: names may be numbers, or of several levels.
+            places = [k for k, name in enumerate(names) if name in used]
+            X = encoding.encode(cells_of_frame(X.iloc[:, places]))
         table = check_array(X, dtype=np.float64, ensure_all_finite="allow-nan")
         if table.shape[1:] != self.event_shape_:
             raise ValueError(
@@ -152,12 +166,12 @@ class InputMixin:
     def _takes_gaps(self, reset: bool) -> bool:
         """Whether NaN may stand for a value that is missing."""
         if reset:
-            return self.recipe in FILLING
+            return _fills(self.recipe)
         return bool(getattr(self.scorer_.energy, "fills", False))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()  # type: ignore[misc]
-        tags.input_tags.allow_nan = self.recipe in FILLING
+        tags.input_tags.allow_nan = _fills(self.recipe)
         return tags
 
     def _set_event(self, event_shape: tuple[int, ...], of_bytes: bool) -> None:
@@ -166,3 +180,43 @@ class InputMixin:
         self.resized_ = False  # unless who read the images says so
         self.n_features_in_ = math.prod(event_shape)
         self.encoding_ = None
+
+
+def _fills(recipe: Any) -> bool:
+    """Whether its energies fill gaps: by its name, or, as a model folder keeps it, by its rule."""
+    return recipe in FILLING or isinstance(getattr(recipe, "energy", None), NeighbourRule)
+
+
+def _of_pandas(X: Any) -> Any:
+    """Tables of pyarrow's, or polars', as a DataFrame of pandas'; anything else as it is."""
+    if not hasattr(X, "to_pandas") or not hasattr(X, "columns") or hasattr(X, "iloc"):
+        return X
+    try:
+        return X.to_pandas()
+    except ImportError:  # numbers can do without pandas
+        return X
+
+
+def _refuse_words(X: Any) -> None:
+    """Of DataFrames, columns that hold no numbers, where nothing is known but numbers."""
+    if not (odd := odd_columns(X)):
+        return
+    for name, cells in cells_of_frame(X.iloc[:, odd]).items():
+        held = (
+            cells[[cell is not None for cell in cells]] if cells.dtype.kind in "OM" else cells[:0]
+        )
+        if len(held):
+            raise ValueError(
+                f"column {name!r} of X holds {str(held[0])!r}, but this detector was fitted on "
+                "numbers: put numbers in it, or fit a DataFrame that has such a column"
+            )
+
+
+def _tell_left_out(columns: list[EncodedColumn]) -> None:
+    """A warning that names those columns of text that are not learned from."""
+    if said := [f"{c.name!r} ({c.note})" for c in columns if c.kind == "left out"]:
+        warnings.warn(
+            f"text of X that hardly repeats is left out: {', '.join(said)}; drop such columns, or "
+            "group what they say",
+            stacklevel=5,  # where fit was called
+        )

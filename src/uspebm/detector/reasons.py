@@ -105,9 +105,8 @@ class Expectations:
         self._known, self._used = known, used
         self._mean, spread = known.mean(0), known.std(0, correction=0)
         self._spread = torch.where(spread > 0, spread, 1.0)
-        z = self._comparable(known)
-        self._among_all = Nearest(z)
-        self._among = [Nearest(_without(z, g)) for _, g in used]
+        self._z = self._comparable(known)
+        self._among_all = Nearest(self._z)
 
     def __call__(self, x: Tensor, full: Tensor) -> Tensor:
         """For rows and each column the row with what is expected there, ``(N, c, d)``.
@@ -120,7 +119,8 @@ class Expectations:
         itself = torch.where(apart <= EQUAL, itself, -1)
         found = x[:, None].repeat(1, len(self._used), 1)
         for number, (column, g) in enumerate(self._used):
-            distances, which = self._among[number](_without(z, g), k + 1)
+            # Made anew and let go: kept for each column, rows would be held as often as columns.
+            distances, which = Nearest(_without(self._z, g))(_without(z, g), k + 1)
             distances = torch.where(which == itself, torch.inf, distances)
             alike = which.gather(1, distances.topk(k, largest=False).indices)
             usual = self._known[:, g][alike].mean(1)

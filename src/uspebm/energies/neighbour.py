@@ -124,6 +124,8 @@ class NeighbourEnergy(nn.Module):
     (True, True)
     """
 
+    two_valued: Tensor
+    """Columns ``(d,)`` that are 0 or 1 in each centre."""
     takes = torch.float64
     fills = True
     """Gaps, that is; other energies know none."""
@@ -135,6 +137,9 @@ class NeighbourEnergy(nn.Module):
         if not views:
             raise ValueError("an energy over neighbours needs a view")
         self.views = nn.ModuleList(views)
+        view, units = self._plain_view()
+        # Made of the centres, so no file has it; here, so that an exported graph has it ready.
+        self.register_buffer("two_valued", _two_valued(view.centres, units), persistent=False)
 
     @property
     def rows(self) -> int:
@@ -160,21 +165,29 @@ class NeighbourEnergy(nn.Module):
     def without_gaps(self, x: Tensor) -> Tensor:
         """Rows with what is missing filled in, in the user's own units."""
         view, units = self._plain_view()
-        return _filled_by(x, view.centres, units)
+        return _filled_by(x, view.centres, self.two_valued, units)
 
     def forward(self, x: Tensor) -> Tensor:
         if torch.compiler.is_exporting():
             view, units = self._plain_view()
-            fill = partial(_filled_by, centres=view.centres, units=units)
+            fill = partial(
+                _filled_by, centres=view.centres, two_valued=self.two_valued, units=units
+            )
             x = torch.cond(x.isnan().any(), fill, Tensor.clone, (x,))
         elif x.isnan().any():
             x = self.without_gaps(x)
         return _combined(torch.cat([view(x) for view in self.views], 1))
 
 
-def _filled_by(x: Tensor, centres: Tensor, units: Scaling) -> Tensor:
-    full = units.inverse(filled(_single(units(x)), centres).double())
+def _filled_by(x: Tensor, centres: Tensor, two_valued: Tensor, units: Scaling) -> Tensor:
+    full = units.inverse(filled(_single(units(x)), centres, two_valued=two_valued).double())
     return torch.where(x.isnan(), full, x)
+
+
+def _two_valued(centres: Tensor, units: Scaling) -> Tensor:
+    """Columns that are 0 or 1: these have gone the same way into the centres' units."""
+    zero, one = (_single(units(torch.full((1, centres.shape[1]), v))) for v in (0.0, 1.0))
+    return ((centres == zero) | (centres == one)).all(0)
 
 
 def _combined(tails: Tensor) -> Tensor:

@@ -40,7 +40,9 @@ CHANGING_SIDES = (1 - JUMPS) * np.eye(3) + JUMPS / 3
 BETS_AT_ONCE = 128
 """Bets before capitals are scaled: none halves a capital more than once, or adds more than half."""
 SNAP = 1e-5
-"""Of the reference's spread: values that are nearer than that are the same but for rounding."""
+"""Of a reference's spread: values that are nearer than that are the same but for rounding."""
+HELD = 2 * float(np.finfo(np.float32).eps)
+"""Of a value's distance from the mean: what models that hold rows in float32 change it by."""
 RANKED_AT_ONCE = 1024
 """Values ranked together."""
 
@@ -57,8 +59,15 @@ class Order:
         values = np.sort(reference)
         if not len(values) or not np.isfinite(values).all():
             raise ValueError("a reference must be finite numbers, one at least")
-        self._near = SNAP * float(values.std())
-        self._known = values[np.concatenate([[True], np.diff(values) > self._near])]
+        self._mean, self._ends = float(values.mean()), values[[0, -1]]
+        self._snap = SNAP * _spread(values)
+        # Each farther from the last that was kept, not from the one before it: along a chain of
+        # near ones the ends differ, and each value must have a known one that it is the same as.
+        kept = [float(values[0])]
+        for value, near in zip(values.tolist(), self._near(values).tolist(), strict=True):
+            if value - kept[-1] > near:
+                kept.append(value)
+        self._known = np.array(kept)
 
     def __call__(self, values: Reals, lot: Reals | float) -> Reals:
         """Keys in the order of the values; equal ones are apart by their ``lot`` in (0, 1)."""
@@ -67,9 +76,19 @@ class Order:
         before = np.clip(after - 1, 0, len(self._known) - 1)
         closer = np.abs(values - self._known[before]) < np.abs(values - self._known[nearest])
         nearest = np.where(closer, before, nearest)
-        same = np.abs(values - self._known[nearest]) <= self._near
+        same = np.abs(values - self._known[nearest]) <= self._near(values)
         # Between the lots of two neighbours, k + (0, 1) and k + 1 + (0, 1), lies k + 1.
         return np.where(same, nearest + lot, after.astype(np.float64))
+
+    def _near(self, values: Reals) -> Reals:
+        far = np.abs(np.clip(values, *self._ends) - self._mean)
+        return np.maximum(self._snap, HELD * far)
+
+
+def _spread(values: Reals) -> float:
+    """By the quartiles, which no single value moves; where these are equal, by all."""
+    low, high = np.quantile(values, (0.25, 0.75))
+    return float(min(high - low, values.std()) or values.std())
 
 
 class UrnRanks:

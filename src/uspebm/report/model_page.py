@@ -138,7 +138,9 @@ def _facts(
 
 
 def _thresholds(detector: EnergyDetector, outliers: Mapping[str, Any]) -> Section:
-    scores = detector.calibration_scores_
+    scores, weights = detector.calibration_scores_, detector.calibration_weights_
+    if weights is not None:  # of which a dial knows nothing
+        return Section("Thresholds", (threshold_sheet(scores, weights),))
     rate = rate_at(scores, detector.offset_)
     dial = threshold_dial(scores, {}, outliers, rate, MADE_UP if outliers else "")
     return Section("Thresholds", (dial, threshold_sheet(scores)))

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..detector.card import RATES
+from ..detector.card import threshold_lines
+from ..detector.fitting import KnownScores
 from ..evaluation.calibration import interval, threshold
 from .curves import label
 from .evidence import FARTHEST_SCORE
@@ -23,18 +24,9 @@ SEEN = (0.005, 0.999)
 """Quantiles of each set between which scores are drawn: a few are far out."""
 
 
-def threshold_sheet(calibration: ScoreArray) -> Sheet:
-    """The rates of a model's card."""
-    body = []
-    for rate in RATES:
-        try:
-            low, high = interval(len(calibration), rate)
-        except ValueError:
-            body.append((f"{rate:.1%}", "needs more calibration points", ""))
-        else:
-            limit = threshold(calibration, rate)
-            body.append((f"{rate:.1%}", f"{limit:.6g}", f"{low:.2%} to {high:.2%}"))
-    head = ("false-alarm rate", "threshold", "95 % of such calibrations keep it within")
+def threshold_sheet(calibration: ScoreArray, weights: ScoreArray | None = None) -> Sheet:
+    """The rates of a model's card; ``weights`` of the calibration scores, where they have some."""
+    head, *body = threshold_lines(KnownScores(calibration, (), weights=weights))
     return Sheet("Alarms are scores below the threshold", head, tuple(body))
 
 

@@ -91,7 +91,7 @@ class ServedModel:
     def doubts(self, X: NDArray[Any]) -> list[str]:
         """What a model of bytes makes of floats may not be what was meant."""
         floats = self.of_images and self.detector.of_bytes_ and X.dtype.kind == "f"
-        return [WARNED_RANGE] if floats and X.min() >= 0 and 0 < X.max() <= 1 else []
+        return [WARNED_RANGE] if floats and X.min() >= 0 and X.max() <= 1 else []
 
     def judged(self, points: Tensor) -> Judged:
         """Scores and p-values."""

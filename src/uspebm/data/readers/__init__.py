@@ -11,7 +11,6 @@ import numpy as np
 
 from ...support.checks import at_least
 from ...support.reading import UnreadableError
-from ..encoding import Hints
 from .arrays import ArrayFile
 from .cells import Wish
 from .csv_file import CSVFile
@@ -48,7 +47,8 @@ def open_source(
     Of a table (CSV, Parquet), ``columns`` picks these, in this order, whatever else it has; without
     it, all are taken. Those to ``drop`` are left out, and need not be numbers. ``images`` tells how
     a folder of them is read, and is for nothing else. ``wish``: text, dates and gaps are encoded,
-    by a rule that is known or, from hints, to be learned; left out, they are refused.
+    by a rule that is known or, from hints, to be learned; left out, they are refused. ``"text"``:
+    for :func:`texts`.
     """
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist")
@@ -68,14 +68,14 @@ def open_source(
 
 
 def texts(path: Path, columns: Sequence[str]) -> Iterator[dict[str, list[str]]]:
-    """Columns of a table as text, row by row; what is missing is empty. Without any: all."""
-    if not columns and is_table(path):
-        columns = open_source(path, wish=Hints()).columns or ()
-    source = open_source(path, columns or None, wish=Hints(categorical=tuple(columns)))
+    """Columns of a table as they are, as text, in blocks of rows. Without any: all.
+
+    Of CSV every letter is kept; of Parquet what is missing is empty.
+    """
+    source = open_source(path, list(dict.fromkeys(columns)) or None, wish="text")
     if not isinstance(source, CSVFile | ParquetFile):
         raise ValueError(f"{path} has no named columns to keep; CSV and Parquet files have")
-    for block in source.cells():
-        yield {name: ["" if cell is None else str(cell) for cell in v] for name, v in block.items()}
+    yield from source.texts()
 
 
 def is_table(path: Path) -> bool:

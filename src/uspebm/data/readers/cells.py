@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -13,8 +13,9 @@ from .source import Rows, refuse_rows
 
 LEARNED_FROM = 20_000
 """Rows that tell what columns hold."""
-Wish = Encoding | Hints | None
-"""What is known of columns: all, what a user says, or that they are numbers without gaps."""
+Wish = Encoding | Hints | Literal["text"] | None
+"""What is known of columns: all, what a user says, that they are text to be kept, or that they are
+numbers without gaps."""
 
 
 def type_to_read(name: str, inferred: Any, wish: Encoding | Hints) -> Any:
@@ -24,11 +25,13 @@ def type_to_read(name: str, inferred: Any, wish: Encoding | Hints) -> Any:
     text = name in wish.categorical if isinstance(wish, Hints) else kinds.get(name) == "category"
     if text:
         return pa.string()
-    if pa.types.is_timestamp(inferred) and inferred.tz is not None and kinds.get(name) != "number":
-        return pa.timestamp("s", inferred.tz)
-    dates = (pa.types.is_timestamp, pa.types.is_date)
-    if kinds.get(name) == "date" or (not kinds and any(test(inferred) for test in dates)):
-        return pa.timestamp("s")
+    moments = pa.types.is_timestamp(inferred)
+    # Parts of a second may come in later rows; pyarrow sees them as nanoseconds, which end in 2262.
+    unit = "ns" if moments and inferred.unit == "ns" else "us"
+    if moments and inferred.tz is not None and kinds.get(name) != "number":
+        return pa.timestamp(unit, inferred.tz)
+    if kinds.get(name) == "date" or (not kinds and (moments or pa.types.is_date(inferred))):
+        return pa.timestamp(unit)
     if pa.types.is_boolean(inferred):
         return pa.bool_()
     if kinds.get(name) in ("number", "truth"):
@@ -67,6 +70,21 @@ def _cells(column: Any) -> Cells:
     if pa.types.is_null(kind):
         return np.full(len(column), np.nan)
     return np.array(column.cast(pa.string()).to_pylist(), dtype=object)
+
+
+def texts_of(batch: Any) -> dict[str, list[str]]:
+    """The columns of a batch as text, whatever they hold; a value that is missing is empty."""
+    pairs = zip(batch.schema.names, batch.columns, strict=True)
+    return {name: [text or "" for text in _as_text(column)] for name, column in pairs}
+
+
+def _as_text(column: Any) -> list[str | None]:
+    pa = arrow()
+    try:
+        found: list[str | None] = column.cast(pa.string()).to_pylist()
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # bytes; lists and structs
+        return [None if value is None else str(value) for value in column.to_pylist()]
+    return found
 
 
 def encoding_of(

@@ -14,7 +14,7 @@ import numpy as np
 from ...support.reading import UnreadableError, one_line, reading, refuse_bomb
 from ..encoding import Cells, Encoding, Hints, as_number
 from ..unpacking import unzipped_size, unzipped_stream
-from .cells import Wish, cells_of, encoded, encoding_of, type_to_read
+from .cells import Wish, cells_of, encoded, encoding_of, texts_of, type_to_read
 from .columns import arrow, chosen_columns, quoted, remedy, side_by_side
 from .source import Rows, Source, refuse_rows
 
@@ -22,12 +22,13 @@ CSV_BLOCK = 1 << 20  # bytes; longer rows are refused
 PACKED_TEXT, FREE_TEXT = 30, 1 << 28
 """Times its size, and bytes, that a gzipped table may unpack to; text takes long to read."""
 WIDE_TABLE = 2000
-"""Columns from which on pyarrow, which takes kilobytes for each of a block, is not used."""
+"""Columns from which on pyarrow, which takes kilobytes for each of a block, reads no numbers."""
 TRUTHS = {"true": 1.0, "True": 1.0, "TRUE": 1.0, "false": 0.0, "False": 0.0, "FALSE": 0.0}
 NO_VALUE = ["", "NA", "N/A", "n/a", "#N/A", "NULL", "null", "None"]
 # How pyarrow words the mistakes that it finds.
 NOT_A_NUMBER = re.compile(
-    r"In CSV column #(\d+): Row #(\d+): .* error to (\w+): invalid value '(.*)'", re.DOTALL
+    r"In CSV column #(\d+): Row #(\d+): .* error to (\w+)(?:\[.*?\])?: invalid value '(.*)'",
+    re.DOTALL,
 )
 WRONG_LENGTH = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+)")
 
@@ -57,11 +58,8 @@ class CSVFile(Source):
             most = max(FREE_TEXT, PACKED_TEXT * path.stat().st_size)
             unpacked = unzipped_size(path, most)
             refuse_bomb(path, path.stat().st_size, unpacked, FREE_TEXT, PACKED_TEXT)
-        first = self._first_line()
-        # A first line of numbers and gaps is data too, and the gaps are refused as such.
-        self._header = not all(_is_number(cell) or cell in NO_VALUE for cell in first) or not any(
-            map(_is_number, first)
-        )
+        first, second = self._first_lines()
+        self._header = self._has_names(first, second)
         self._names = first if self._header else [str(k) for k in range(len(first))]
         self.columns = chosen_columns(path, self._names, columns, drop)
         if strange := [name for name in self.columns if "\ufffd" in name]:
@@ -70,8 +68,12 @@ class CSVFile(Source):
             )
         self.event_shape = (len(self.columns),)
         self._types: dict[str, Any] = {}
-        if len(first) > WIDE_TABLE:
-            next(self._lines())  # so that text in the first row shows now
+        self._as_they_are, self._wide = isinstance(wish, str), False
+        if isinstance(wish, str):
+            self._types = dict.fromkeys(self.columns, pa.string())
+            return
+        if len(self.columns) > WIDE_TABLE:
+            self._read_lines_by(wish)
             return
         if wish is not None:
             self._encode_by(wish)
@@ -95,6 +97,26 @@ class CSVFile(Source):
         self.encoding = encoding_of(self.path, self.cells(), wish)
         self.event_shape = (len(self.encoding.names),)
 
+    def _read_lines_by(self, wish: Encoding | Hints | None) -> None:
+        """Very many columns, as numbers; ids are left out."""
+        self._wide, columns = True, self.columns or ()
+        words: tuple[str, ...] = ()
+        if isinstance(wish, Encoding):
+            words = tuple(c.name for c in wish.columns if c.kind in ("category", "date"))
+        elif wish is not None:
+            words, known = wish.categorical, set(columns)
+            for name in (*words, *wish.numeric):
+                if name not in known:
+                    raise UnreadableError(f"{self.path} has no column {quoted(name)}")
+            self.columns = chosen_columns(self.path, columns, None, wish.ids)
+            self.event_shape = (len(self.columns),)
+        if words:
+            raise UnreadableError(
+                f"{self.path}: of more than {WIDE_TABLE:,} columns all are read as numbers, and "
+                f"{quoted(words[0])} would be none; drop columns, or save the table as Parquet"
+            )
+        next(self._lines())  # so that text in the first row shows now
+
     def cells(self) -> Iterator[dict[str, Cells]]:
         before = 0
         with self._reader() as reader:
@@ -102,8 +124,13 @@ class CSVFile(Source):
                 yield cells_of(self.path, batch, before, "data row")
                 before += len(batch)
 
+    def texts(self) -> Iterator[dict[str, list[str]]]:
+        """Columns as they stand there, NA and all."""
+        with self._reader() as reader:
+            yield from map(texts_of, reader)
+
     def _blocks(self, size: int) -> Iterator[Rows]:
-        if len(self._names) > WIDE_TABLE:
+        if self._wide:
             yield from self._lines()
             return
         if self.encoding is not None:
@@ -165,7 +192,24 @@ class CSVFile(Source):
             f"{remedy(name, self._of_a_model)}"
         )
 
-    def _first_line(self) -> list[str]:
+    def _has_names(self, first: list[str], second: list[str] | None) -> bool:
+        """Whether the first line is of names: one of numbers and NA is data."""
+        if len(first) > 1 and first == ["", *map(str, range(len(first) - 1))]:
+            return True  # pandas' own, of columns without names
+        if not all(_is_number(cell) or cell in NO_VALUE for cell in first):
+            return True
+        if not any(map(_is_number, first)):
+            return True
+        for k, (cell, below) in enumerate(zip(first, second or (), strict=False)):
+            if not cell and below not in NO_VALUE:
+                raise UnreadableError(
+                    f"{self.path}: its first line has numbers, but none in column {k + 1}, where "
+                    f"the second has {shortened(below)}: if these are names, name that column; if "
+                    "they are a row, write NA for what is missing"
+                )
+        return False
+
+    def _first_lines(self) -> tuple[list[str], list[str] | None]:
         with reading(self.path), self._stream() as stream:
             begin = stream.read(CSV_BLOCK)
             # Wrong bytes matter in names and numbers only; in numbers pyarrow finds them.
@@ -183,7 +227,7 @@ class CSVFile(Source):
             )
         if second is None and not all(map(_is_number, first)):
             raise UnreadableError(f"{self.path} has a line of names, but no rows")
-        return first
+        return first, second
 
     @contextmanager
     def _stream(self) -> Iterator[IO[bytes]]:
@@ -210,7 +254,7 @@ class CSVFile(Source):
                             include_columns=self.columns,
                             column_types=self._types,
                             null_values=NO_VALUE,
-                            strings_can_be_null=True,
+                            strings_can_be_null=not self._as_they_are,
                         ),
                     ) as reader,
                 ):
@@ -221,7 +265,7 @@ class CSVFile(Source):
     def _explained(self, error: Exception) -> str:
         if found := NOT_A_NUMBER.search(str(error)):
             column, row, kind, value = found.groups()
-            wanted = "true or false" if kind == "bool" else "a number"
+            wanted = {"bool": "true or false", "timestamp": "a date"}.get(kind, "a number")
             return self._no_number(self._names[int(column)], value, int(row) - self._header, wanted)
         if found := WRONG_LENGTH.search(str(error)):
             row, expected, got = map(int, found.groups())

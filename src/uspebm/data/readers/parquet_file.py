@@ -10,13 +10,14 @@ import numpy as np
 
 from ...support.reading import UnreadableError, reading, refuse_bomb
 from ..encoding import Cells, Hints
-from .cells import Wish, cells_of, encoded, encoding_of
+from .cells import Wish, cells_of, encoded, encoding_of, texts_of
 from .columns import arrow, chosen_columns, quoted, remedy, side_by_side
 from .pages import refuse_large_pages, row_groups
 from .source import READ_BYTES, READ_ROWS, Rows, Source, at_a_time
 
 PARQUET_BUFFER = 1 << 16  # bytes; without one, pyarrow reads a row group's columns whole
 STRIP = 2000  # columns
+TEXT_ROWS = 4096  # taken at a time, of texts that may be long
 LISTS = 1_000_000  # entries of a list in the metadata, at most; one for each byte of the file
 TEXTS = 100_000_000  # bytes of text there, at most
 
@@ -52,6 +53,8 @@ class ParquetFile(Source):
             self._groups = [group.rows for group in groups]
         types = [schema.field(name).type for name in self.columns]
         self._type: type = np.float64
+        if isinstance(wish, str):
+            return
         if wish is not None:
             self.encoding = encoding_of(path, self.cells(READ_ROWS), wish)
             self.event_shape = (len(self.encoding.names),)
@@ -73,6 +76,12 @@ class ParquetFile(Source):
                 chosen = self._with_names(batch.select(self.columns))
                 yield cells_of(self.path, chosen, before, "row")
                 before += len(batch)
+
+    def texts(self) -> Iterator[dict[str, list[str]]]:
+        """Columns as text; what is missing is empty."""
+        with self._file() as file:
+            for batch in file.iter_batches(TEXT_ROWS, columns=self.columns, use_threads=False):
+                yield texts_of(batch.select(self.columns))
 
     def _with_names(self, batch: Any) -> Any:
         """Whole numbers that are names as text: floats, which they would become, have an end."""
