@@ -44,9 +44,9 @@ def test_they_are_what_numpy_interpolates(count: int, knots: int, seed: int, how
 
 def test_knots_may_lie_in_memory_as_they_like_and_columns_must_be_as_many() -> None:
     curve = curves(3, 5, 0)
-    columns = [part.T.contiguous().T for part in (curve.knots, curve.values)]
+    knots, values = (part.T.contiguous().T for part in (curve.knots, curve.values))
     x = torch.randn(40, 3, dtype=torch.float64)
-    assert torch.equal(PiecewiseLinear(*columns, curve.slopes)(x), curve(x))
+    assert torch.equal(PiecewiseLinear(knots, values, curve.slopes)(x), curve(x))
     with pytest.raises(ValueError, match="PiecewiseLinear"):
         curve(x[:, :2])
 

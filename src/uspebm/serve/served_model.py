@@ -170,7 +170,7 @@ class ServedModel:
         """Whether it can say why: asked once, of the point that it knows best."""
         middle = self.witnesses.middle()
         if middle is None:
-            middle = torch.zeros(self.event_shape)
+            middle = torch.full(self.event_shape, -1.0)  # zeros would be doubtful floats
         try:
             self.detector.explain(_as_given(middle[None]))
         except ValueError:
