@@ -12,6 +12,7 @@ from torch import nn
 from tests.recipes.test_run import CROWDED, RECIPE
 from uspebm import MLP, Gaussian, Recipe, Tempered
 from uspebm.energies.rules import GivenEnergy
+from uspebm.experiments import two_modes
 from uspebm.recipes import paper
 from uspebm.recipes.images import crowded_recipe, pixel_recipe
 from uspebm.recipes.plain import (
@@ -34,6 +35,7 @@ RECIPES = {
     "ps-usp": paper.ps_usp_recipe(reading="text"),
     "mixture": paper.mixture_recipe("m", paper.MIXTURE_PS_USP, 10),
     "line": paper.line_recipe("m", paper.MIXTURE_SRLMC),
+    "line by a table": two_modes.PAPER.recipe("m", two_modes.LINE_SRLMC),
     "small": RECIPE,
     "crowded": replace(CROWDED, objective=Tempered(2.0)),
 }

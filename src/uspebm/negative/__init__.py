@@ -10,6 +10,7 @@ from .persistent_usp import PersistentUSP, PersistentUSPInfo
 from .quadrature import FixedNodes, Importance, RiemannGrid, TiltImportance
 from .random_fields import RandomFields
 from .replay import Replay, ReplayState
+from .tabulated import Tabulated
 from .usp import USP, USPInfo
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "Replay",
     "ReplayState",
     "RiemannGrid",
+    "Tabulated",
     "TiltImportance",
     "USPInfo",
 ]

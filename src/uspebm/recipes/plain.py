@@ -29,6 +29,7 @@ from ..negative import (
     RandomFields,
     Replay,
     RiemannGrid,
+    Tabulated,
 )
 from ..objective import Leveled, Likelihood, Tempered
 from ..types import Proposal
@@ -42,7 +43,8 @@ KNOWN: dict[str, Any] = {
         *(Recipe, Schedule, HeldOut, AtData),
         *(MLPRule, ReconstructionRule, ConvRule, TiltedKernel, NeighbourRule),
         *(FeatureRule, Reading),
-        *(Langevin, Replay, Importance, RiemannGrid, USP, PersistentUSP, CrowdedUSP),
+        *(Langevin, Replay, Tabulated, Importance, RiemannGrid),
+        *(USP, PersistentUSP, CrowdedUSP),
         *(TiltDraws, TiltChains, TiltPartition),
         *(Likelihood, Leveled, Tempered),
         *(Box, Gaussian, GaussianMixture, RandomFields),
