@@ -43,14 +43,19 @@ def small(seed: int = 0) -> Conv:
 def test_the_engine_follows_from_the_settings() -> None:
     assert choose_engine(small(), PHASE, steps=10) == "torch"  # not worth compiling
     assert choose_engine(small(), PHASE, steps=10_000) == "native"
-    # An MLP is left to torch; its points' neighbours are worth compiling for in longer runs only.
-    assert choose_engine(MLP(SHAPE), PHASE, steps=1_000) == "torch"
-    assert choose_engine(MLP(SHAPE), PHASE, steps=10_000) == "native"
-    assert choose_engine(MLP(SHAPE), replace(PHASE, others=5), steps=10_000) == "torch"
-    assert choose_engine(MLP(SHAPE), CrowdedUSP(phase=PHASE), steps=10_000) == "native"
     chains = Langevin(BOX, chains=100, steps=10, step_size=0.1, noise_scale=0.1)
-    assert choose_engine(MLP(SHAPE), chains, steps=10_000) == "torch"
     assert choose_engine(small(), chains, steps=10_000) == "native"
+    # An MLP's gradients, and its points' neighbours, are worth compiling for in longer runs only.
+    for phase in (PHASE, replace(PHASE, others=5), CrowdedUSP(phase=PHASE)):
+        assert choose_engine(MLP(SHAPE), phase, steps=1_000) == "torch"
+        assert choose_engine(MLP(SHAPE), phase, steps=10_000) == "native"
+    assert choose_engine(MLP(SHAPE), chains, steps=400) == "torch"
+    assert choose_engine(MLP(SHAPE), chains, steps=500) == "native"
+    # Of a network that there is no compiled code for, it is the search that decides.
+    own = nn.Sequential(MLP(SHAPE))
+    assert choose_engine(own, PHASE, steps=10_000) == "native"
+    assert choose_engine(own, replace(PHASE, others=5), steps=10_000) == "torch"
+    assert choose_engine(own, chains, steps=10_000) == "torch"
 
 
 def test_without_a_compiler_torch_is_used_and_one_line_says_so(

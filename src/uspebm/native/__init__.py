@@ -5,6 +5,15 @@ May know: the energies it stands for, and how files are kept. Knows no phase and
 
 from ..support.compiled import BuildError
 from .conv import NativeConv
+from .mlp import NativeMLP
 from .pairs import Candidates, NativePairs, can_search, compare_all
 
-__all__ = ["BuildError", "Candidates", "NativeConv", "NativePairs", "can_search", "compare_all"]
+__all__ = [
+    "BuildError",
+    "Candidates",
+    "NativeConv",
+    "NativeMLP",
+    "NativePairs",
+    "can_search",
+    "compare_all",
+]

@@ -10,7 +10,7 @@ from torch.autograd.function import once_differentiable
 
 from ..energies.networks import Conv
 from ..support.compiled import BuildError, library
-from .reals import REALS, vector_bytes
+from .reals import REALS, panels, vector_bytes
 
 CONV_SOURCE = Path(__file__).with_name("conv_energy.cpp")
 LAYERS = [
@@ -67,8 +67,8 @@ class NativeConv:
                 _bias(second),
                 *_winograd(third.weight, panel),
                 _bias(third),
-                _panels(linear, panel),
-                _panels(linear.mT, panel),
+                panels(linear, panel),
+                panels(linear.mT, panel),
                 hidden.bias,
                 last.weight,
                 last.bias,
@@ -193,7 +193,7 @@ def _winograd(weight: Tensor, panel: int) -> tuple[Tensor, Tensor]:
     out, inputs = weight.shape[:2]
     taps = weight.permute(2, 3, 1, 0).reshape(9, inputs * out)
     transformed = (torch.kron(g, g) @ taps).reshape(16, inputs, out)
-    return _panels(transformed, panel), _panels(transformed.mT, panel)
+    return panels(transformed, panel), panels(transformed.mT, panel)
 
 
 def _filters(transformed: Tensor, like: Tensor) -> Tensor:
@@ -201,12 +201,6 @@ def _filters(transformed: Tensor, like: Tensor) -> Tensor:
     g = like.new_tensor(G)
     out, inputs = like.shape[:2]
     return (torch.kron(g, g).mT @ transformed).view(3, 3, inputs, out).permute(3, 2, 0, 1)
-
-
-def _panels(matrix: Tensor, panel: int) -> Tensor:
-    """``(..., K, N)`` to ``(..., N / panel, K, panel)``: columns side by side as they are read."""
-    packed: Tensor = matrix.unflatten(-1, (-1, panel)).transpose(-2, -3)
-    return packed
 
 
 def _bias(layer: nn.Conv2d) -> Tensor:

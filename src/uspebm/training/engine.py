@@ -11,7 +11,7 @@ from typing import Any, Literal
 from torch import nn
 
 from ..energies import Conv
-from ..native import BuildError, NativeConv, NativePairs, can_search
+from ..native import BuildError, NativeConv, NativeMLP, NativePairs, can_search
 from ..types import Energy, NegativePhase, Workspace
 
 log = logging.getLogger("uspebm")
@@ -19,16 +19,19 @@ log = logging.getLogger("uspebm")
 Engine = Literal["torch", "native"]
 
 WORTH_COMPILING = 20_000
-"""Gradients of a network from which on a second of compilation, once per machine, pays off."""
-WORTH_SEARCHING = 500_000
-"""Likewise, moves of points whose neighbours compiled code finds: it saves less on each."""
+"""Gradients of a convolutional network from which on a second of compilation, once per machine,
+pays off."""
+WORTH_SAVING_LITTLE = 500_000
+"""Likewise, gradients of a perceptron, and moves of points whose neighbours compiled code finds: it
+saves less on each."""
 
 
 def choose_engine(module: nn.Module, phase: NegativePhase[Any], steps: int) -> Engine:
     """The faster engine for ``steps`` updates of ``module``."""
     moves = getattr(phase, "gradients", 0) * steps
-    evaluates = NativeConv.can_run(module) and moves >= WORTH_COMPILING
-    searches = _searches(module, phase) and moves >= WORTH_SEARCHING
+    worth = WORTH_COMPILING if isinstance(module, Conv) else WORTH_SAVING_LITTLE
+    evaluates = _compiled(module) is not None and moves >= worth
+    searches = _searches(module, phase) and moves >= WORTH_SAVING_LITTLE
     if isinstance(module, Conv) and not NativeConv.can_run(module) and moves >= WORTH_COMPILING:
         filters = module.settings["filters"]
         log.warning("Gradients by torch, which is slower: no compiled code for filters %s", filters)
@@ -43,7 +46,7 @@ def available(engine: Engine, module: nn.Module, phase: NegativePhase[Any]) -> E
     if engine == "torch":
         return engine
     try:
-        if not NativeConv.can_run(module) and not _searches(module, phase):
+        if _compiled(module) is None and not _searches(module, phase):
             raise BuildError(f"there is none for {type(module).__name__} as it is")
         energy_on(engine, module)
         if _searches(module, phase):
@@ -62,7 +65,13 @@ def _searches(module: nn.Module, phase: NegativePhase[Any]) -> bool:
 
 def energy_on(engine: Engine, module: nn.Module) -> Energy:
     """``module`` as an energy on ``engine``; compiled code takes the weights that it has now."""
-    return NativeConv(module) if engine == "native" and NativeConv.can_run(module) else module
+    kind = _compiled(module) if engine == "native" else None
+    return module if kind is None else kind(module)
+
+
+def _compiled(module: nn.Module) -> type[NativeConv | NativeMLP] | None:
+    """The compiled code that there is for ``module`` as it is, if any."""
+    return next((kind for kind in (NativeConv, NativeMLP) if kind.can_run(module)), None)
 
 
 def workspace_on(engine: Engine) -> Workspace:
