@@ -60,18 +60,19 @@ def test_without_classes_none_is_left_out() -> None:
 
 
 @pytest.mark.usefixtures("made_up")
-def test_scores_are_those_of_the_parts_they_name(tmp_path: Path) -> None:
-    judged = left_out.judged_without(FASHION_MNIST, "tops", short(), tmp_path, updates=2)
+@pytest.mark.parametrize("seed", [0, 3])
+def test_scores_are_those_of_the_parts_they_name(seed: int, tmp_path: Path) -> None:
+    judged = left_out.judged_without(FASHION_MNIST, "tops", short(), tmp_path, 2, seed)
     assert judged.span == 0.0  # of one snapshot
     found = judged.scores
     assert {"features", "energy", "random features", "nearest neighbour"} < found.keys()
     known, unknown = left_out.without(FASHION_MNIST, left_out.GROUPS["tops"])
     recipe = short().given(known.train)
     recipe = replace(recipe, schedule=replace(recipe.schedule, updates=2))
-    energy = train(recipe, known.train, None, seed=0, show=False).energy
+    energy = train(recipe, known.train, None, seed, show=False).energy
     scores: dict[str, Callable[[Tensor], Any]] = {
         "energy": partial(energy_scores, energy),
-        "features": partial(energy_scores, FeatureRule().over(energy, known.train, seed=0)),
+        "features": partial(energy_scores, FeatureRule().over(energy, known.train, seed)),
         "nearest neighbour": nearest_neighbour(known.train),
     }
     for name, score in scores.items():
@@ -113,6 +114,8 @@ def test_kinds_left_out_are_trained_without_and_judged(
     assert "needs a model to judge, or --leave-out" in capsys.readouterr().err
     assert main(["proxies", "fashion-mnist", "--updates", "3"]) == 2
     assert "--updates 3 is for --leave-out" in capsys.readouterr().err
+    assert main(["proxies", "fashion-mnist", "--seed", "3"]) == 2
+    assert "--seed 3 is for --leave-out" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("made_up")

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .flags import Commands, folder_flag, json_flag, new_command
+from .flags import Commands, folder_flag, json_flag, new_command, number_flag, whole
 from .output import answering, print_json, refuse_file, say
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ def add_proxies(commands: Commands) -> None:
     command.add_argument(
         "--updates", type=int, metavar="INT", help="of that training (default: the recipe's own)"
     )
+    number_flag(command, "--seed", whole(0, 2**32 - 1), 0, "of that training")
     folder_flag(command, "runs/proxies", "folder of that training")
     json_flag(command)
 
@@ -61,8 +62,9 @@ def run_proxies(arguments: Namespace) -> None:
 
     if not arguments.model and not arguments.leave_out:
         raise ValueError("proxies needs a model to judge, or --leave-out with a class or a group")
-    if arguments.updates is not None and not arguments.leave_out:
-        raise ValueError(f"--updates {arguments.updates} is for --leave-out")
+    for flag, value in (("--updates", arguments.updates), ("--seed", arguments.seed)):
+        if value and not arguments.leave_out:
+            raise ValueError(f"{flag} {value} is for --leave-out")
     if arguments.updates is not None and arguments.updates < 1:
         raise ValueError(f"--updates {arguments.updates} must be at least 1")
     for name in arguments.leave_out:
@@ -72,8 +74,9 @@ def run_proxies(arguments: Namespace) -> None:
     data = FASHION_MNIST.split() if energies else None
     models = [against_proxies(energy, data) for energy in energies if data is not None]
     method = FAST.methods["crowded-features"]
+    out, updates, seed = arguments.out, arguments.updates, arguments.seed
     left_out = {
-        name: judged_without(FASHION_MNIST, name, method, arguments.out, arguments.updates)
+        name: judged_without(FASHION_MNIST, name, method, out, updates, seed)
         for name in arguments.leave_out
     }
     if arguments.json:

@@ -67,7 +67,12 @@ def kinds_in(inside: ImageProblem, name: str) -> tuple[str, ...]:
 
 
 def judged_without(
-    inside: ImageProblem, name: str, method: Method, out: Path, updates: int | None = None
+    inside: ImageProblem,
+    name: str,
+    method: Method,
+    out: Path,
+    updates: int | None = None,
+    seed: int = 0,
 ) -> LeftOut:
     """A model of the other classes, by its features and its energy, and what needs no training.
 
@@ -77,12 +82,11 @@ def judged_without(
     recipe = method.given(known.train)
     if updates is not None:
         recipe = replace(recipe, schedule=replace(recipe.schedule, updates=updates))
-    run = train(recipe, known.train, out / f"without-{name}-0", seed=0)
-    scores = {**trained_scores(recipe, run.energy, known.train), **controls(recipe, known.train)}
-    late = [
-        found_by(partial(energy_scores, recipe.scored_by(energy, known.train, 0)), known, unknown)
-        for energy in last_quarter(run)
-    ]
+    run = train(recipe, known.train, out / f"without-{name}-{seed}", seed)
+    trained = trained_scores(recipe, run.energy, known.train, seed)
+    scores = {**trained, **controls(recipe, known.train, seed)}
+    snapshots = (recipe.scored_by(energy, known.train, seed) for energy in last_quarter(run))
+    late = [found_by(partial(energy_scores, one), known, unknown) for one in snapshots]
     rates = [100 * fmean(d.fpr95 for d in found.values()) for found in late]
     found = {scorer: judged_by(make(), known, unknown) for scorer, make in scores.items()}
     return LeftOut(found, max(rates) - min(rates))
@@ -105,28 +109,30 @@ def found_by(
     return {name: detection(usual, score(images)) for name, images in sets.items()}
 
 
-def trained_scores(recipe: Recipe, energy: Any, images: Tensor) -> ScoreMakers:
+def trained_scores(recipe: Recipe, energy: Any, images: Tensor, seed: int = 0) -> ScoreMakers:
     """By the features of a network that was trained on ``images``, and by its energy."""
     return {
-        "features": lambda: _by_features(recipe, energy, images),
+        "features": lambda: _by_features(recipe, energy, images, seed),
         "energy": lambda: partial(energy_scores, energy),
     }
 
 
-def controls(recipe: Recipe, images: Tensor) -> ScoreMakers:
+def controls(recipe: Recipe, images: Tensor, seed: int = 0) -> ScoreMakers:
     """What needs no training: whatever it finds too is not what training is worth."""
     return {
         "random features": lambda: _by_features(
-            recipe, recipe.energy.build(images[:1], seed=1), images
+            recipe, recipe.energy.build(images[:1], seed + 1), images, seed
         ),
         "nearest neighbour": lambda: nearest_neighbour(images),
         "PCA residual": lambda: pca_reconstruction(images, directions=PRINCIPAL),
     }
 
 
-def _by_features(recipe: Recipe, network: Any, images: Tensor) -> Callable[[Tensor], Any]:
+def _by_features(
+    recipe: Recipe, network: Any, images: Tensor, seed: int
+) -> Callable[[Tensor], Any]:
     rule = recipe.score or FeatureRule()
-    return partial(energy_scores, rule.over(network, images, 0).eval())
+    return partial(energy_scores, rule.over(network, images, seed).eval())
 
 
 def without(inside: ImageProblem, kinds: tuple[str, ...]) -> tuple[ImageSplit, dict[str, Tensor]]:
