@@ -14,7 +14,7 @@ from uspebm.experiments import props, two_modes
 from uspebm.experiments.claims import claim
 from uspebm.experiments.mixture import MIXTURE, evenness, mixture_fit
 from uspebm.experiments.over_updates import course_claims
-from uspebm.negative import Tabulated
+from uspebm.negative import Interpolated
 from uspebm.recipes.paper import LINE, MODES, PLANE
 from uspebm.support.randomness import generator
 
@@ -65,10 +65,10 @@ def test_a_perfect_model_of_the_mixture_is_measured_as_one() -> None:
     assert wrong.kl > 1.0
 
 
-def test_in_full_chains_read_their_slopes_off_a_table_and_quadrature_does_not() -> None:
+def test_in_full_chains_see_interpolated_slopes_and_quadrature_does_not() -> None:
     rows = {row: two_modes.PAPER.recipe(row, one) for row, one in two_modes.PAPER.phases().items()}
-    tabulated = {row for row, recipe in rows.items() if isinstance(recipe.phase, Tabulated)}
-    assert tabulated == {"srlmc", "replay"}
+    interpolated = {row for row, recipe in rows.items() if isinstance(recipe.phase, Interpolated)}
+    assert interpolated == {"srlmc", "replay"}
     for row, phase in two_modes.FAST.phases().items():
         assert two_modes.FAST.recipe(row, phase).phase == phase
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from uspebm import MLP, Conv
 from uspebm.energies.gradient import energy_gradient
-from uspebm.native import BuildError, NativeConv, conv
+from uspebm.native import BuildError, NativeConv, packing
 from uspebm.support.randomness import generator
 
 SHAPES = [
@@ -33,7 +33,7 @@ def test_energies_and_gradients_are_the_modules(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Whatever the processor's vectors: the compiler splits those that are too long for it."""
-    monkeypatch.setattr(conv, "vector_bytes", lambda: vector)
+    monkeypatch.setattr(packing, "vector_bytes", lambda: vector)
     torch.manual_seed(0)
     module = Conv(shape, filters=filters, width=width).double()
     native = NativeConv(module)
@@ -85,6 +85,19 @@ def test_fewer_threads_than_asked_for_lose_no_image() -> None:
     )
     environment = {**os.environ, "OMP_THREAD_LIMIT": "1"}
     subprocess.run([sys.executable, "-c", code], env=environment, check=True)
+
+
+def test_another_default_device_is_of_no_account() -> None:
+    torch.manual_seed(0)
+    module = Conv((1, 8, 8), filters=(16, 16, 16), width=16)
+    x = torch.randn(3, 1, 8, 8, generator=generator(0))
+    with torch.device("meta"):
+        found = NativeConv(module).value_and_gradient(x)[1]
+        weights = torch.autograd.grad(NativeConv(module)(x).sum(), list(module.parameters()))
+    torch.testing.assert_close(found, energy_gradient(module, x))
+    wanted = torch.autograd.grad(module(x).sum(), list(module.parameters()))
+    for a, b in zip(wanted, weights, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
 
 
 def test_without_autograd_energies_have_no_graph() -> None:

@@ -1,22 +1,29 @@
 """The compiled perceptrons against the modules they stand for."""
 
 import copy
+import os
+import subprocess
+import sys
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from uspebm import MLP, Reconstruction
+from uspebm import MLP, Box, Gaussian, Langevin, Reconstruction, TrainState, fit
 from uspebm.energies.gradient import energy_gradient
-from uspebm.native import BuildError, NativeMLP, mlp
+from uspebm.native import BuildError, NativeMLP, packing
 from uspebm.support.randomness import generator
+from uspebm.training.engine import Engine
 
 KINDS: list[type[Any]] = [MLP, Reconstruction]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("vector", [32, 64])
+@pytest.mark.parametrize(
+    ("dtype", "error"), [(torch.float64, 1e-12), (torch.float32, 1e-5)], ids=["double", "single"]
+)
 @pytest.mark.parametrize(
     ("shape", "settings"),
     [
@@ -31,28 +38,62 @@ def test_energies_and_gradients_are_the_modules(
     shape: tuple[int, ...],
     settings: dict[str, Any],
     vector: int,
+    dtype: torch.dtype,
+    error: float,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Whatever the processor's vectors: the compiler splits those that are too long for it."""
-    monkeypatch.setattr(mlp, "vector_bytes", lambda: vector)
+    monkeypatch.setattr(packing, "vector_bytes", lambda: vector)
     torch.manual_seed(0)
-    module = kind(shape, **settings).double()
+    module = kind(shape, **settings).to(dtype)
     native = NativeMLP(module)
     for n in (0, 1, 2, 47, 49, 200):
-        x = torch.randn(n, *shape, generator=generator(n), dtype=torch.float64, requires_grad=True)
+        x = torch.randn(n, *shape, generator=generator(n), dtype=dtype, requires_grad=True)
         expected = module(x)
         (gradient,) = torch.autograd.grad(expected.sum(), x)
         values, found = native.value_and_gradient(x)
-        torch.testing.assert_close(values, expected.detach(), rtol=1e-10, atol=1e-13)
-        torch.testing.assert_close(found, gradient, rtol=1e-9, atol=1e-13)
+        torch.testing.assert_close(values, expected.detach(), rtol=error, atol=error)
+        torch.testing.assert_close(found, gradient, rtol=error, atol=error)
 
 
-def test_gradients_of_the_parameters_are_the_modules() -> None:
-    torch.manual_seed(0)
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_update_is_the_same_on_either_engine(kind: type[Any]) -> None:
+    box = Box(-1.0, 1.0, (2,))
+    phase = Langevin(box, chains=60, steps=5, step_size=0.1, noise_scale=0.01)
+    weights = []
+    engines: tuple[Engine, ...] = ("torch", "native")
+    for engine in engines:
+        torch.manual_seed(0)
+        module = kind(2, width=16).double()
+        state = TrainState.start(module, phase, torch.optim.SGD(module.parameters(), 0.1))
+        state.engine = engine
+        for _ in fit(state, phase, Gaussian((0.2, 0.1), 0.1), batch_size=40, steps=3):
+            pass
+        assert state.engine == engine
+        weights.append(list(module.parameters()))
+    for a, b in zip(*weights, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-11)
+
+
+def test_fewer_threads_than_asked_for_lose_no_point() -> None:
+    """OpenMP may give fewer; every point must still be written."""
+    code = (
+        "import torch; from uspebm import MLP; from uspebm.native import NativeMLP\n"
+        "from uspebm.energies.gradient import energy_gradient\n"
+        "torch.set_num_threads(2); torch.manual_seed(0)\n"
+        "net, x = MLP(2, width=16).double(), torch.randn(500, 2, dtype=torch.float64)\n"
+        "found = NativeMLP(net).value_and_gradient(x)[1]\n"
+        "torch.testing.assert_close(found, energy_gradient(net, x))"
+    )
+    environment = {**os.environ, "OMP_THREAD_LIMIT": "1"}
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True)
+
+
+def test_another_default_device_is_of_no_account() -> None:
     module, x = MLP(2, width=16), torch.randn(9, 2, generator=generator(0))
-    wanted = torch.autograd.grad(module(x).sum(), list(module.parameters()))
-    found = torch.autograd.grad(NativeMLP(module)(x).sum(), list(module.parameters()))
-    assert all(torch.equal(a, b) for a, b in zip(wanted, found, strict=True))
+    with torch.device("meta"):
+        found = NativeMLP(module).value_and_gradient(x)[1]
+    torch.testing.assert_close(found, energy_gradient(module, x))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -124,9 +165,21 @@ def changed(layer: int, by: nn.Module) -> MLP:
     return module
 
 
-def watched() -> MLP:
+def watched(how: str) -> MLP:
     module = MLP(2, width=16)
-    module.net[0].register_forward_hook(lambda *_: None)
+    getattr(module.net[0], f"register_{how}_hook")(lambda *_: None)
+    return module
+
+
+def longer(module: MLP) -> MLP:
+    module.net.append(nn.LeakyReLU(0.2))
+    return module
+
+
+def other_outputs() -> Reconstruction:
+    """Which torch would spread over the inputs."""
+    module = Reconstruction(2, width=16)
+    module.net[6] = nn.Linear(16, 1)
     return module
 
 
@@ -145,11 +198,17 @@ def watched() -> MLP:
         changed(3, nn.LeakyReLU(0.1)),
         changed(2, nn.Linear(16, 16, bias=False)),
         changed(2, nn.Identity()),
-        watched(),
+        changed(0, nn.Linear(3, 16)),
+        changed(6, nn.Linear(16, 40)),
+        longer(MLP(2, width=16)),
+        other_outputs(),
+        watched("forward"),
+        watched("full_backward"),
     ],
     ids=[
         *("width", "inputs", "one layer", "slope", "half", "device", "wrapped", "subclass"),
-        *("activation", "slopes", "bias", "layer", "hook"),
+        *("activation", "slopes", "bias", "layer", "first", "last", "longer", "outputs"),
+        *("hook", "backward hook"),
     ],
 )
 def test_what_it_is_not_made_for_is_refused(module: nn.Module) -> None:

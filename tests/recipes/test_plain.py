@@ -35,7 +35,7 @@ RECIPES = {
     "ps-usp": paper.ps_usp_recipe(reading="text"),
     "mixture": paper.mixture_recipe("m", paper.MIXTURE_PS_USP, 10),
     "line": paper.line_recipe("m", paper.MIXTURE_SRLMC),
-    "line by a table": two_modes.PAPER.recipe("m", two_modes.LINE_SRLMC),
+    "line, interpolated": two_modes.PAPER.recipe("m", two_modes.LINE_SRLMC),
     "small": RECIPE,
     "crowded": replace(CROWDED, objective=Tempered(2.0)),
 }

@@ -13,8 +13,8 @@ Beyond the paper, (a) is also trained from a tilted start, a model that puts 97 
 of its many solutions SRLMC ends in depends on where it began.
 
 Presets (two cores):
-    PAPER  the appendix's settings: width 512, batch 1,000, 5,000 updates; chains read the gradient
-           off a table of 1,000 points (:mod:`uspebm.negative.tabulated`).
+    PAPER  the appendix's settings: width 512, batch 1,000, 5,000 updates; chains see the
+           gradient at 1,000 points and lines between (:mod:`uspebm.negative.interpolated`).
     FAST   width 128, batch 500, 3,000 updates; about twelve minutes per seed on one thread.
     SMOKE  seconds.
 """

@@ -1,4 +1,4 @@
-"""Compiled code for the hot loop, built per shape on the machine that runs it.
+"""Compiled code for the hot loop, built on the machine that runs it.
 
 May know: the energies it stands for, and how files are kept. Knows no phase and no training.
 """

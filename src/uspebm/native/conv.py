@@ -10,7 +10,8 @@ from torch.autograd.function import once_differentiable
 
 from ..energies.networks import Conv
 from ..support.compiled import BuildError, library
-from .reals import REALS, panels, vector_bytes
+from .packing import addresses, check_kind, is_bare, panels, vector_and_panel
+from .reals import REALS
 
 CONV_SOURCE = Path(__file__).with_name("conv_energy.cpp")
 LAYERS = [
@@ -38,10 +39,7 @@ class NativeConv:
         self._dtype = first.weight.dtype
         name, self._real = REALS[self._dtype]
         channels, height, width = module.event_shape
-        # Products are made in panels of two vectors, of which every layer must have whole ones.
-        vector = vector_bytes()
-        if any(size % (2 * vector // self._dtype.itemsize) for size in _units(module)):
-            vector = 32
+        vector, panel = vector_and_panel(self._dtype, _units(module))
         self._library = library(
             CONV_SOURCE,
             REAL=name,
@@ -56,7 +54,6 @@ class NativeConv:
         )
         self._leak = leak
         with torch.no_grad():
-            panel = 2 * vector // self._dtype.itemsize
             pixels = hidden.in_features // third.out_channels
             # Features are kept channels-last: (channel, pixel) -> (pixel, channel).
             linear = hidden.weight.unflatten(1, (third.out_channels, pixels)).mT.flatten(1)
@@ -75,9 +72,7 @@ class NativeConv:
             ]
             # Copies: the module may be trained on while this energy is in use.
             self._weights = [w.clone(memory_format=torch.contiguous_format) for w in packed]
-        self._pointers = (ctypes.c_void_p * len(self._weights))(
-            *(w.data_ptr() for w in self._weights)
-        )
+        self._pointers = addresses(self._weights)
 
     @staticmethod
     def can_run(module: nn.Module) -> bool:
@@ -86,15 +81,11 @@ class NativeConv:
         if type(module) is not Conv or [type(m) for m in module.net] != LAYERS:
             return False
         slopes = {m.negative_slope for m in module.net if isinstance(m, nn.LeakyReLU)}
-        hooked = any(m._forward_hooks or m._forward_pre_hooks for m in module.modules())
-        weight = next(module.parameters())
         return (
             all(_is_plain(layer) for layer in module.net)
             and all(size % 16 == 0 for size in _units(module))
             and len(slopes) == 1
-            and not hooked
-            and weight.dtype in REALS
-            and weight.device.type == "cpu"
+            and is_bare(module)
         )
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -104,7 +95,7 @@ class NativeConv:
 
     def value_and_gradient(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Energies ``(N,)`` and their gradients, shaped like ``x``."""
-        gradient = torch.empty(x.shape, dtype=self._dtype)
+        gradient = x.new_empty(x.shape, dtype=self._dtype)
         return self._run(x, gradient), gradient
 
     def parameter_gradients(self, x: Tensor, coefficient: Tensor) -> list[Tensor]:
@@ -118,7 +109,7 @@ class NativeConv:
         n, threads = len(x), torch.get_num_threads()
         f1, f2, f3 = first.out_channels, second.out_channels, third.out_channels
         features, activations, deltas, *sums = (
-            torch.zeros(shape, dtype=self._dtype)
+            x.new_zeros(shape)
             for shape in [
                 (n, hidden.in_features), (n, hidden.out_features), (n, hidden.out_features),
                 (threads, first.in_channels * 9, f1), (threads, f1),
@@ -132,7 +123,7 @@ class NativeConv:
             ctypes.c_int(n),
             self._real(self._leak),
             self._pointers,
-            (ctypes.c_void_p * len(parts))(*(p.data_ptr() for p in parts)),
+            addresses(parts),
             ctypes.c_int(threads),
         )
         dw1, db1, du2, db2, du3, db3 = (part.sum(0) for part in sums)
@@ -151,13 +142,9 @@ class NativeConv:
         ]
 
     def _run(self, x: Tensor, gradient: Tensor | None) -> Tensor:
-        if (x.shape[1:], x.dtype, x.device.type) != (self._event_shape, self._dtype, "cpu"):
-            raise ValueError(
-                f"Conv takes points of shape (N, {', '.join(map(str, self._event_shape))}) and "
-                f"{self._dtype} on the cpu, got {tuple(x.shape)} and {x.dtype} on {x.device}"
-            )
+        check_kind("Conv", x, self._event_shape, self._dtype)
         x = x.detach().contiguous()
-        energy = torch.empty(len(x), dtype=self._dtype)
+        energy = x.new_empty(len(x))
         self._library.conv_energy(
             ctypes.c_void_p(x.data_ptr()),
             ctypes.c_void_p(energy.data_ptr()),

@@ -21,6 +21,7 @@
 #include <omp.h>
 
 #include "direct_block.hpp"
+#include "pieces.hpp"
 #include "products.hpp"
 #include "winograd_block.hpp"
 
@@ -130,19 +131,12 @@ static Weights unpack(const real* const* weights) {
   return w;
 }
 
-// Images per batch: batches of equal size, a multiple of the threads in number, so that none waits.
-static int batch_size(int images, int threads) {
-  int batches = (images + BATCH - 1) / BATCH;
-  batches += (threads - batches % threads) % threads;
-  return (images + batches - 1) / batches;
-}
-
 // x[images][CHANNELS][HEIGHT][WIDTH] to energy[images] and, unless null, gradient like x.
 extern "C" void conv_energy(const real* x, real* energy, real* gradient, int images, real leak,
                             const real* const* weights, int threads) {
   if (images == 0) return;
   const Weights w = unpack(weights);
-  const int size = batch_size(images, threads);
+  const int size = piece_size(images, BATCH, threads);
 #pragma omp parallel num_threads(threads)
   {
     static thread_local Scratch scratch;
@@ -160,7 +154,7 @@ extern "C" void conv_weights(const real* x, const real* coefficient, int images,
                              const real* const* weights, real* const* parts, int threads) {
   if (images == 0) return;
   const Weights w = unpack(weights);
-  const int size = batch_size(images, threads);
+  const int size = piece_size(images, BATCH, threads);
 #pragma omp parallel num_threads(threads)
   {
     static thread_local Scratch scratch;

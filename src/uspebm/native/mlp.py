@@ -9,7 +9,8 @@ from torch import Tensor, nn
 
 from ..energies.networks import MLP, Reconstruction
 from ..support.compiled import BuildError, library
-from .reals import REALS, panels, vector_bytes
+from .packing import addresses, check_kind, is_bare, panels, vector_and_panel
+from .reals import REALS
 
 MLP_SOURCE = Path(__file__).with_name("mlp_energy.cpp")
 MOST_INPUTS = 64
@@ -19,8 +20,9 @@ MOST_INPUTS = 64
 class NativeMLP:
     """An :class:`~uspebm.MLP` or :class:`~uspebm.Reconstruction` with a fast gradient at points.
 
-    Its weights are those it has now; energies with a graph are the module's own. Raises
-    :class:`~uspebm.native.BuildError` where it cannot be compiled.
+    Energies with a graph are the module's own, by torch; what ``value_and_gradient`` gives is of
+    the weights that it has now. Raises :class:`~uspebm.native.BuildError` where it cannot be
+    compiled.
     """
 
     def __init__(self, module: nn.Module) -> None:
@@ -30,11 +32,7 @@ class NativeMLP:
         self._module = module
         self._dtype = first.weight.dtype
         name, self._real = REALS[self._dtype]
-        # Products are made in panels of two vectors, of which the width must have whole ones.
-        vector = vector_bytes()
-        if first.out_features % (2 * vector // self._dtype.itemsize):
-            vector = 32
-        panel = 2 * vector // self._dtype.itemsize
+        vector, panel = vector_and_panel(self._dtype, [first.out_features])
         self._library = library(MLP_SOURCE, REAL=name, VECTOR=vector)
         sizes = (first.in_features, first.out_features, len(between), last.out_features)
         self._sizes = (ctypes.c_int * 5)(*sizes, isinstance(module, Reconstruction))
@@ -45,9 +43,7 @@ class NativeMLP:
                 packed += [panels(layer.weight.mT, panel), layer.bias, panels(layer.weight, panel)]
             packed += [last.weight, last.bias]
             self._weights = [w.clone(memory_format=torch.contiguous_format) for w in packed]
-        self._pointers = (ctypes.c_void_p * len(self._weights))(
-            *(w.data_ptr() for w in self._weights)
-        )
+        self._pointers = addresses(self._weights)
 
     @staticmethod
     def can_run(module: nn.Module) -> bool:
@@ -56,19 +52,23 @@ class NativeMLP:
         if type(module) not in (MLP, Reconstruction):
             return False
         assert isinstance(module, MLP | Reconstruction)
-        linear = [m for m in list(module.net)[::2] if type(m) is nn.Linear and m.bias is not None]
-        leaky = [m for m in list(module.net)[1::2] if type(m) is nn.LeakyReLU]
-        widths, slopes = {m.out_features for m in linear[:-1]}, {m.negative_slope for m in leaky}
-        weight = next(module.parameters())
+        layers, inputs = list(module.net), math.prod(module.event_shape)
+        inner = len(layers) // 2 - 1
+        if [type(m) for m in layers] != [*[nn.Linear, nn.LeakyReLU] * (inner + 1), nn.Linear]:
+            return False
+        linear = [m for m in layers if isinstance(m, nn.Linear)]
+        slopes = {m.negative_slope for m in layers if isinstance(m, nn.LeakyReLU)}
+        width, outputs = linear[0].out_features, 1 if isinstance(module, MLP) else inputs
+        sizes = [(inputs, width), *[(width, width)] * inner, (width, outputs)]
         return (
-            len(linear) + len(leaky) == len(module.net)
-            and len(widths) == len(slopes) == 1
+            inner >= 0
+            and [(m.in_features, m.out_features) for m in linear] == sizes
+            and all(m.bias is not None for m in linear)
+            and len(slopes) == 1
             and min(slopes) >= 0  # the sign of what it gives tells what it was given
-            and min(widths) % 16 == 0
-            and math.prod(module.event_shape) <= MOST_INPUTS
-            and not any(m._forward_hooks or m._forward_pre_hooks for m in module.modules())
-            and weight.dtype in REALS
-            and weight.device.type == "cpu"
+            and width % 16 == 0
+            and inputs <= MOST_INPUTS
+            and is_bare(module)
         )
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -78,14 +78,9 @@ class NativeMLP:
 
     def value_and_gradient(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Energies ``(N,)`` and their gradients, shaped like ``x``."""
-        if (x.shape[1:], x.dtype, x.device.type) != (self._module.event_shape, self._dtype, "cpu"):
-            raise ValueError(
-                f"{type(self._module).__name__} takes points of shape (N, "
-                f"{', '.join(map(str, self._module.event_shape))}) and {self._dtype} on the cpu, "
-                f"got {tuple(x.shape)} and {x.dtype} on {x.device}"
-            )
+        check_kind(type(self._module).__name__, x, self._module.event_shape, self._dtype)
         x = x.detach().contiguous()
-        energy, gradient = torch.empty(len(x), dtype=self._dtype), torch.empty_like(x)
+        energy, gradient = x.new_empty(len(x)), torch.empty_like(x)
         self._library.mlp_energy(
             ctypes.c_void_p(x.data_ptr()),
             ctypes.c_void_p(energy.data_ptr()),

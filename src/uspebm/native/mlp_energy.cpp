@@ -1,7 +1,7 @@
 // The energies of multi-layer perceptrons, and their gradients with respect to the points.
 //
-// Linear layers with LeakyReLU between them, of few inputs, equally wide inside, and of few
-// outputs f(x). The energy is f(x) itself, of which there is one, or |x - f(x)|^2.
+// Linear layers with LeakyReLU between them, of few inputs, equally wide inside. The energy is the
+// one output f(x), or |x - f(x)|^2, of as many outputs as inputs.
 //
 // Why it is fast: each thread takes some points through all layers, forward and back, so that what
 // is between two layers stays in its cache, and keeps nothing that the gradient does not need.
@@ -11,17 +11,18 @@
 #include <omp.h>
 #include <vector>
 
+#include "pieces.hpp"
 #include "products.hpp"
 
-constexpr int ROWS = 48;  // points that a thread takes through the layers together
+constexpr int POINTS = 48;  // that a thread takes through the layers together
 
 struct Network {  // as packed by the caller
   int inputs, width, inner, outputs;  // `inner` layers from width to width
   real leak;
   bool reconstructs;
-  const real *first, *first_bias;       // [inputs][width], [width]
-  const real* const* between;           // of each: panels of its transpose, its bias, its panels
-  const real *last, *last_bias;         // [outputs][width], [outputs]
+  const real *first, *first_bias;  // [inputs][width], [width]
+  const real* const* between;      // of each: panels of its transpose, its bias, its panels
+  const real *last, *last_bias;    // [outputs][width], [outputs]
 };
 
 // y <- LeakyReLU(y + bias). It keeps the sign, by which the way back knows the slope.
@@ -34,12 +35,12 @@ static void activate(real* y, const real* bias, int rows, int width, real leak) 
     }
 }
 
-// g <- g * LeakyReLU'(where the activation is `of`).
-static void slope_of(real* g, const real* of, int size, real leak) {
+// g <- g * LeakyReLU' where the activation is h.
+static void deactivate(real* g, const real* h, int size, real leak) {
   const vec none = {}, slope = all(leak);
   for (int k = 0; k < size; k += LANES) {
     const vec v = load(g + k);
-    store(g + k, load(of + k) > none ? v : v * slope);
+    store(g + k, load(h + k) > none ? v : v * slope);
   }
 }
 
@@ -49,11 +50,10 @@ static real dot(const real* a, const real* b, int size) {
   return sum(total);
 }
 
-// to[width] = start + sum_j by[j] rows[j][width].
-static void combine(const real* by, const real* rows, int count, const real* start, real* to,
-                    int width) {
+// to[width] = sum_j by[j] rows[j][width].
+static void combine(const real* by, const real* rows, int count, real* to, int width) {
   for (int k = 0; k < width; k += LANES) {
-    vec total = start ? load(start + k) : vec{};
+    vec total = {};
     for (int j = 0; j < count; j++) total += by[j] * load(rows + j * width + k);
     store(to + k, total);
   }
@@ -64,7 +64,7 @@ static void some_points(const real* x, real* energy, real* gradient, int rows, c
                         real* hidden) {
   const int size = rows * net.width;
   for (int r = 0; r < rows; r++)
-    combine(x + r * net.inputs, net.first, net.inputs, nullptr, hidden + r * net.width, net.width);
+    combine(x + r * net.inputs, net.first, net.inputs, hidden + r * net.width, net.width);
   activate(hidden, net.first_bias, rows, net.width, net.leak);
   real* h = hidden;
   for (int layer = 0; layer < net.inner; layer++, h += size) {
@@ -74,27 +74,22 @@ static void some_points(const real* x, real* energy, real* gradient, int rows, c
   real *g = h + size, *other = g + size;
   std::vector<real> by(net.outputs);  // dE / df
   for (int r = 0; r < rows; r++) {
-    const real* point = x + r * net.inputs;
-    real* slopes = gradient ? gradient + r * net.inputs : nullptr;
-    real total = 0;
+    energy[r] = 0;
     for (int o = 0; o < net.outputs; o++) {
       const real f = net.last_bias[o] + dot(h + r * net.width, net.last + o * net.width, net.width);
-      const real off = point[o] - f;
-      total += net.reconstructs ? off * off : f;
+      const real off = x[r * net.inputs + o] - f;
+      energy[r] += net.reconstructs ? off * off : f;
       by[o] = net.reconstructs ? -2 * off : 1;
-      if (slopes && net.reconstructs) slopes[o] = 2 * off;
+      if (net.reconstructs) gradient[r * net.inputs + o] = 2 * off;
     }
-    energy[r] = total;
-    if (slopes)
-      combine(by.data(), net.last, net.outputs, nullptr, g + r * net.width, net.width);
+    combine(by.data(), net.last, net.outputs, g + r * net.width, net.width);
   }
-  if (!gradient) return;
   for (int layer = net.inner - 1; layer >= 0; layer--, h -= size) {
-    slope_of(g, h, size, net.leak);
+    deactivate(g, h, size, net.leak);
     multiply(g, net.between[3 * layer + 2], other, rows, net.width, net.width);
     std::swap(g, other);
   }
-  slope_of(g, h, size, net.leak);
+  deactivate(g, h, size, net.leak);
   for (int r = 0; r < rows; r++)
     for (int j = 0; j < net.inputs; j++) {
       real& to = gradient[r * net.inputs + j];
@@ -103,9 +98,9 @@ static void some_points(const real* x, real* energy, real* gradient, int rows, c
     }
 }
 
-// x[points][inputs] to energy[points] and, unless null, gradient like x. `sizes`: inputs, width,
-// layers between the first and the last, outputs, whether |x - f(x)|^2 is meant. `weights`: those
-// of the first layer, of each one between, and of the last, in the order of Network.
+// x[points][inputs] to energy[points] and gradient like x. `sizes`: inputs, width, layers between
+// the first and the last, outputs, whether |x - f(x)|^2 is meant. `weights`: those of the first
+// layer, of each one between, and of the last, in the order of Network.
 extern "C" void mlp_energy(const real* x, real* energy, real* gradient, int points,
                            const int* sizes, real leak, const real* const* weights, int threads) {
   if (points == 0) return;
@@ -113,17 +108,14 @@ extern "C" void mlp_energy(const real* x, real* energy, real* gradient, int poin
   const real* const* end = weights + 2 + 3 * inner;
   const Network net = {sizes[0],   sizes[1],   inner,       sizes[3], leak,  sizes[4] != 0,
                        weights[0], weights[1], weights + 2, end[0],   end[1]};
-  // Pieces of equal size, a multiple of the threads in number, so that none waits.
-  int pieces = (points + ROWS - 1) / ROWS;
-  pieces += (threads - pieces % threads) % threads;
-  const int rows = (points + pieces - 1) / pieces;
+  const int rows = piece_size(points, POINTS, threads);
 #pragma omp parallel num_threads(threads)
   {
     std::vector<real> hidden(size_t(inner + 3) * rows * net.width);
 #pragma omp for schedule(dynamic, 1)
     for (int start = 0; start < points; start += rows)
       some_points(x + size_t(start) * net.inputs, energy + start,
-                  gradient ? gradient + size_t(start) * net.inputs : nullptr,
-                  std::min(rows, points - start), net, hidden.data());
+                  gradient + size_t(start) * net.inputs, std::min(rows, points - start), net,
+                  hidden.data());
   }
 }

@@ -4,13 +4,13 @@ May know: neighbour search, energies, domains and types. Knows nothing of traini
 """
 
 from .crowded_usp import CrowdedState, CrowdedUSP, CrowdedUSPInfo
+from .interpolated import Interpolated
 from .langevin import Langevin, LangevinInfo
 from .partition import Particles
 from .persistent_usp import PersistentUSP, PersistentUSPInfo
 from .quadrature import FixedNodes, Importance, RiemannGrid, TiltImportance
 from .random_fields import RandomFields
 from .replay import Replay, ReplayState
-from .tabulated import Tabulated
 from .usp import USP, USPInfo
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "CrowdedUSPInfo",
     "FixedNodes",
     "Importance",
+    "Interpolated",
     "Langevin",
     "LangevinInfo",
     "Particles",
@@ -29,7 +30,6 @@ __all__ = [
     "Replay",
     "ReplayState",
     "RiemannGrid",
-    "Tabulated",
     "TiltImportance",
     "USPInfo",
 ]

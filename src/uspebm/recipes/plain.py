@@ -24,12 +24,12 @@ from ..negative import (
     USP,
     CrowdedUSP,
     Importance,
+    Interpolated,
     Langevin,
     PersistentUSP,
     RandomFields,
     Replay,
     RiemannGrid,
-    Tabulated,
 )
 from ..objective import Leveled, Likelihood, Tempered
 from ..types import Proposal
@@ -43,7 +43,7 @@ KNOWN: dict[str, Any] = {
         *(Recipe, Schedule, HeldOut, AtData),
         *(MLPRule, ReconstructionRule, ConvRule, TiltedKernel, NeighbourRule),
         *(FeatureRule, Reading),
-        *(Langevin, Replay, Tabulated, Importance, RiemannGrid),
+        *(Langevin, Replay, Interpolated, Importance, RiemannGrid),
         *(USP, PersistentUSP, CrowdedUSP),
         *(TiltDraws, TiltChains, TiltPartition),
         *(Likelihood, Leveled, Tempered),

@@ -64,7 +64,7 @@ def _searches(module: nn.Module, phase: NegativePhase[Any]) -> bool:
 
 
 def energy_on(engine: Engine, module: nn.Module) -> Energy:
-    """``module`` as an energy on ``engine``; compiled code takes the weights that it has now."""
+    """``module`` as an energy on ``engine``; compiled gradients are of the weights it has now."""
     kind = _compiled(module) if engine == "native" else None
     return module if kind is None else kind(module)
 

@@ -1,4 +1,4 @@
-r"""Chains on a line that read the energy's slope off a table.
+r"""Chains on a line that see the energy's slope at some points, and straight lines between.
 
 A thousand chains of forty steps ask a network for its gradient 40,000 times an update, at points
 that all lie in one short interval. So the gradient is taken once, at points a distance h apart, and
@@ -7,9 +7,10 @@ chains read it off the straight line between the two beside them:
 .. math:: E'(x) \approx (1 - t)\, E'(a) + t\, E'(a + h), \qquad t = (x - a) / h
 
 Where E has three derivatives the error is at most :math:`h^2 \max |E'''| / 8`; where a piecewise
-linear network has a kink between the two, at most the jump of E' there. Beyond the table its last
-line goes on, which is right for no energy in particular: the interval has to be as wide as chains
-go. It is for chains alone, whose nodes count alike: no weight depends on the table.
+linear network has kinks between the two, of the order of their jumps in E', and of h times those in
+E''. Beyond the points the last line goes on, which is right for no energy in particular: the
+interval has to be as wide as nearly all chains go. It is for chains alone, whose nodes count alike:
+no weight depends on it.
 """
 
 from dataclasses import dataclass
@@ -26,42 +27,43 @@ from .langevin import Langevin, LangevinInfo
 from .replay import Replay
 
 
-class LineTable:
+class LineSlopes:
     """An energy on a line and its slope, as straight lines between points equally far apart.
 
-    >>> table = LineTable(lambda x: x.square().sum(1), torch.linspace(-1.0, 1.0, 5).unsqueeze(1))
-    >>> values, slopes = table.value_and_gradient(torch.tensor([[0.25], [2.0]]))
-    >>> slopes.flatten()  # that of a square is linear, also where the table has ended
+    >>> lines = LineSlopes(lambda x: x.square().sum(1), torch.linspace(-1.0, 1.0, 5).unsqueeze(1))
+    >>> values, slopes = lines.value_and_gradient(torch.tensor([[0.25], [2.0]]))
+    >>> slopes.flatten()  # that of a square is linear, also beyond the last point
     tensor([0.5000, 4.0000])
     """
 
     def __init__(self, energy: Energy, points: Tensor) -> None:
         values, slopes = energy_and_gradient(energy, points)
         self._low, self._gap = points[0], (points[-1] - points[0]) / (len(points) - 1)
-        self._table = torch.cat([values.unsqueeze(1), slopes], 1)
+        self._known = torch.cat([values.unsqueeze(1), slopes], 1)
 
     def __call__(self, x: Tensor) -> Tensor:
         return self.value_and_gradient(x)[0]
 
     def value_and_gradient(self, x: Tensor) -> tuple[Tensor, Tensor]:
         at = (x - self._low) / self._gap
-        before = at.floor().clamp(0, len(self._table) - 2)
+        # Of no number, too, there is a row: the weight below makes it none again.
+        before = at.floor().nan_to_num(0.0).clamp(0, len(self._known) - 2)
         row = before.long().squeeze(1)
-        read = torch.lerp(self._table[row], self._table[row + 1], at - before)
+        read = torch.lerp(self._known[row], self._known[row + 1], at - before)
         return read[:, 0], read[:, 1:]
 
 
 @dataclass(frozen=True)
-class Tabulated:
-    """A sampler whose chains read the gradient off a table, made anew for every update.
+class Interpolated:
+    """A sampler whose chains see an interpolated gradient, made anew for every update.
 
     Arguments:
         sampler: Chains on a line.
-        interval: What the table covers, ``Box(low, high, (1,))``.
+        interval: Where the gradient is taken, ``Box(low, high, (1,))``.
         cells: Of the interval, in whose middles the gradient is taken.
 
     >>> chains = Langevin(Box(-1.0, 1.0, (1,)), chains=1000, steps=40, step_size=0.01)
-    >>> Tabulated(chains, Box(-1.5, 1.5, (1,)), cells=256).gradients, chains.gradients
+    >>> Interpolated(chains, Box(-1.5, 1.5, (1,)), cells=256).gradients, chains.gradients
     (256, 40000)
     """
 
@@ -94,4 +96,4 @@ class Tabulated:
         workspace: Workspace | None = None,
     ) -> tuple[Nodes, Any, LangevinInfo]:
         points = self.interval.grid(self.cells, state[0].dtype, state[0].device)
-        return self.sampler.step(LineTable(energy, points), state, generator, workspace)
+        return self.sampler.step(LineSlopes(energy, points), state, generator, workspace)
