@@ -57,6 +57,23 @@ BAD: dict[str, tuple[str, Callable[[Path], object], list[str]]] = {
         lambda p: p.write_text("a\n" + "".join(f"remark {k}\n" for k in range(200))),
         ["no column that could be learned from", "'a': left out: 200 different texts"],
     ),
+    "junk among numbers": (
+        "x.csv",
+        lambda p: p.write_text(
+            "a,b\n" + "".join(f"{k},{k / 7:.3f}\n" for k in range(300)) + "1,-\n"
+        ),
+        ["column 'b' holds numbers, but '-' in row 301", "leave it empty", "--drop 'b'"],
+    ),
+    "decimal commas": (
+        "x.csv",
+        lambda p: p.write_text("a,b\n" + "".join(f'{k},"{k},5"\n' for k in range(300))),
+        ["column 'b' looks like numbers, but '0,5' in row 1", "a decimal point", "--drop 'b'"],
+    ),
+    "tabs": (
+        "x.csv",
+        lambda path: path.write_text("a\tb\n" + "1\t2\n" * 20),
+        ["looks separated by tabs: call it .tsv"],
+    ),
     "semicolons": (
         "x.csv",
         lambda path: path.write_text("a;b\n" + "1,5;2\n" * 20),

@@ -230,3 +230,31 @@ def test_rows_that_repeat_are_pointed_out(files: Path, capsys: pytest.CaptureFix
     twice.to_csv(files / "twice.csv", index=False)
     assert run("fit", files / "twice.csv", "--out", files / "m") == 0
     assert "240 of 480 rows are there before" in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_column_that_is_empty_throughout_is_told(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("fit", files / "x.csv", "--out", files / "m") == 0
+    for name in ("x", "when"):
+        FRAME.assign(**{name: None}).to_csv(files / "new.csv", index=False)
+        capsys.readouterr()
+        assert run("score", files / "m", files / "new.csv", "--out", files / "s.csv") == 0
+        said = " ".join(capsys.readouterr().err.split())
+        assert said.count("has no value in any row") == 1
+        assert (
+            f"new.csv: column '{name}' has no value in any row, and no part in the scores" in said
+        )
+
+
+@pytest.mark.filterwarnings("always:.*taken for names")
+def test_values_that_are_taken_for_names_are_told(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    FRAME[["machine", "x", "y"]].dropna().to_csv(files / "new.csv", index=False, header=False)
+    assert run("fit", files / "new.csv", "--out", files / "m") == 0
+    said = " ".join(capsys.readouterr().err.split())
+    assert "its first line is taken for names, but '" in said
+    FRAME[["x", "y"]].rename(columns={"x": "2025", "y": "y"}).to_csv(files / "y.csv", index=False)
+    assert run("fit", files / "y.csv", "--out", files / "n") == 0
+    assert "taken for names" not in capsys.readouterr().err  # a year is a name

@@ -1,6 +1,7 @@
 """Columns of any kind as numbers: what is guessed, what can be said, what comes back."""
 
 import json
+import re
 from decimal import Decimal
 
 import numpy as np
@@ -8,6 +9,7 @@ import pandas as pd
 import pytest
 
 from uspebm.data.encoding import (
+    Cells,
     EncodedColumn,
     Encoding,
     Hints,
@@ -126,7 +128,7 @@ def test_it_comes_back_from_json_and_refuses_what_is_none() -> None:
 
 
 def test_cells_that_do_not_fit_are_named() -> None:
-    with pytest.raises(ValueError, match=r"column 'a' holds .*'x'.*, not numbers"):
+    with pytest.raises(ValueError, match="column 'a' holds 'x', which is no number"):
         Encoding((EncodedColumn("a", "number"),)).encode({"a": np.array(["1", "x"], object)})
     with pytest.raises(ValueError, match="column 'a' holds no dates"):
         Encoding((EncodedColumn("a", "date"),)).encode({"a": np.array(["soon"], object)})
@@ -149,7 +151,7 @@ def test_what_is_the_same_in_files_of_other_kinds_is_one_level() -> None:
 def test_an_underscore_is_no_part_of_a_number() -> None:
     codes = {"a": np.array(["1_2", "12"] * 8, object)}
     assert learn_encoding(codes).columns[0].levels == ("12", "1_2")
-    with pytest.raises(ValueError, match=r"column 'a' holds .*'1_2', not numbers"):
+    with pytest.raises(ValueError, match="column 'a' holds '1_2', which is no number"):
         Encoding.of_numbers(["a"]).encode(codes)
 
 
@@ -200,3 +202,45 @@ def test_columns_of_one_name_are_refused() -> None:
     twice = pd.DataFrame([["a", "b"]] * 30, columns=["x", "x"])
     with pytest.raises(ValueError, match="more than one column called 'x'"):
         cells_of_frame(twice)
+
+
+def texts(*cells: object) -> dict[str, Cells]:
+    return {"a": np.array(cells, object)}
+
+
+@pytest.mark.parametrize("junk", ["error!", "-", "n.a."])
+def test_a_column_of_numbers_is_not_lost_for_a_cell_that_is_none(junk: str) -> None:
+    numbers: list[str | None] = [f"{k / 7:.3f}" for k in range(99)]
+    with pytest.raises(ValueError, match=rf"'a' holds numbers, but '{re.escape(junk)}' in row 41"):
+        learn_encoding(texts(*numbers[:39], None, junk, *numbers[39:]))
+    mixed = [junk if k % 8 == 0 else cell for k, cell in enumerate(numbers)]
+    assert learn_encoding(texts(*mixed)).columns[0].kind == "left out"  # as ticket numbers are
+    assert (
+        learn_encoding(texts(*numbers)).columns[0].kind == "left out"
+    )  # codes, or they'd be floats
+    assert learn_encoding(texts(*["1", "2", "3", junk] * 20)).columns[0].kind == "category"
+
+
+@pytest.mark.parametrize("form", ["{:,.0f}", "{:.1f}%", "{},5", "{:,.2f}"])
+def test_numbers_in_another_form_are_refused_and_not_left_out(form: str) -> None:
+    cells = [form.format(1237 * k) for k in range(80)]
+    with pytest.raises(
+        ValueError, match=r"column 'a' looks like numbers, but '.*' in row .*1234.5"
+    ):
+        learn_encoding(texts(*cells))
+
+
+def test_remarks_and_addresses_are_no_numbers() -> None:
+    for form in ("10.0.{}.1", "{} km", "v{}", "{}-17", "+49 {} 55", "{}/8"):
+        found = learn_encoding(texts(*(form.format(k) for k in range(80)))).columns[0]
+        assert found.said() == "left out: 80 different texts in 80 rows"
+
+
+@pytest.mark.parametrize("form", ["{:02d}.01.2026 17:12", "01/{:02d}/2026", "2026-01-{:02d}"])
+@pytest.mark.parametrize("times", [1, 10])
+def test_dates_in_another_form_are_called_that(form: str, times: int) -> None:
+    """Few of them would be a category, by which all that is new would be strange."""
+    cells = [form.format(k % 28 + 1) for k in range(28 * times)]
+    (found,) = learn_encoding(texts(*cells)).columns
+    assert found.kind == "left out"
+    assert f"text such as '{cells[0]}' that looks like dates" in found.note

@@ -86,6 +86,13 @@ def tell_repeated(source: Source, X: NDArray[Any]) -> None:
         )
 
 
+def _tell_unfilled(source: Source, empty: NDArray[np.bool_] | None) -> None:
+    """Which columns had no value in any row: a file may have lost them on its way."""
+    which = [] if empty is None else np.flatnonzero(empty).tolist()
+    for column in dict.fromkeys(_column(source, k)[0] for k in which):
+        warn(f"{source.path}: {column} has no value in any row, and no part in the scores")
+
+
 def _column(source: Source, k: int) -> tuple[str, str]:
     """What it is called, and how to do without it."""
     if source.columns is None:
@@ -197,6 +204,7 @@ def scored_rows(
     The first warning of each kind is passed on with the path.
     """
     said: set[type[Warning]] = set()
+    empty: NDArray[np.bool_] | None = None  # columns so far; images have none
     for chunk in counted(row_chunks(detector, source), source.rows, title):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", UserWarning)
@@ -211,7 +219,11 @@ def scored_rows(
             if warning.category not in said:
                 said.add(warning.category)
                 warn(f"{source.path}: {warning.message}")
+        if chunk.ndim == 2:
+            gone = np.isnan(chunk).all(0)
+            empty = gone if empty is None else empty & gone
         yield chunk, scores
+    _tell_unfilled(source, empty)
 
 
 def refuse_too_few(arguments: Namespace, rows: int, what: str) -> None:

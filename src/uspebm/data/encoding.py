@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .cycles import CYCLES, cycles_of, moment_of, seconds_of
+from .said_numbers import as_number, date_like, is_number, refuse_near_numbers
 
 Cells = NDArray[Any]
 """One column: floats with NaN, datetime64 with NaT, or objects, text or None."""
@@ -81,8 +82,9 @@ class EncodedColumn:
             return cycles_of(self.name, cells)
         try:
             return np.asarray(_floats(cells), np.float64)[:, None]
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"column {self.name!r} holds {error}, not numbers") from None
+        except (TypeError, ValueError):
+            bad = next((c for c in cells if c is not None and not is_number(str(c))), None)
+            raise ValueError(f"column {self.name!r} holds {bad!r}, which is no number") from None
 
     def decode(self, numbers: NDArray[np.float64]) -> list[float | str | None]:
         """What its numbers ``(N, len(names))`` stand for; None for a gap.
@@ -195,9 +197,12 @@ def _column(name: str, cells: Cells, hints: Hints) -> EncodedColumn:
         return EncodedColumn(name, "number")
     if name in hints.numeric:
         return EncodedColumn(name, "number")
+    if (note := date_like(cells)) is not None:
+        return EncodedColumn(name, "left out", note=note)
     levels, known = _levels(_texts(cells)), sum(cell is not None for cell in cells)
     if len(levels) <= min(MOST_LEVELS, known / REPEATS):
         return EncodedColumn(name, "category", levels)
+    refuse_near_numbers(name, cells)
     note = f"{len(levels):,} different texts in {known:,} rows"
     return EncodedColumn(name, "left out", note=note)
 
@@ -233,13 +238,6 @@ def _same(text: str) -> str:
     except ValueError:
         return text
     return f"{value:.17g}" if math.isfinite(value) else text
-
-
-def as_number(text: str) -> float:
-    """As files mean it: 2020_01 is none, though Python reads 202001; an error where it is none."""
-    if "_" in text:
-        raise ValueError(f"could not convert string to float: {text!r}")
-    return float(text)
 
 
 def _floats(cells: Cells) -> Cells:

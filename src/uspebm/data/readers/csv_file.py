@@ -3,6 +3,7 @@
 import csv
 import io
 import re
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +13,8 @@ from typing import IO, Any, final
 import numpy as np
 
 from ...support.reading import UnreadableError, one_line, reading, refuse_bomb
-from ..encoding import Cells, Encoding, Hints, as_number
+from ..encoding import Cells, Encoding, Hints
+from ..said_numbers import as_number, is_measured, is_number
 from ..unpacking import unzipped_size, unzipped_stream
 from .cells import Wish, cells_of, encoded, encoding_of, texts_of, type_to_read
 from .columns import arrow, chosen_columns, quoted, remedy, side_by_side
@@ -179,7 +181,7 @@ class CSVFile(Source):
     def _value(self, name: str, cell: str, number: int) -> float:
         if cell in NO_VALUE:
             self._refuse_cell(f"no value in column {quoted(name)}", number)
-        if not _is_number(cell) and cell not in TRUTHS:
+        if not is_number(cell) and cell not in TRUTHS:
             raise UnreadableError(f"{self.path}: {self._no_number(name, cell, number)}")
         return TRUTHS[cell] if cell in TRUTHS else as_number(cell)
 
@@ -196,9 +198,15 @@ class CSVFile(Source):
         """Whether the first line is of names: one of numbers and NA is data."""
         if len(first) > 1 and first == ["", *map(str, range(len(first) - 1))]:
             return True  # pandas' own, of columns without names
-        if not all(_is_number(cell) or cell in NO_VALUE for cell in first):
+        if not all(is_number(cell) or cell in NO_VALUE for cell in first):
+            if like := next(filter(is_measured, first), None):
+                warnings.warn(
+                    f"{self.path}: its first line is taken for names, but {like!r} looks like a "
+                    "value: if it is a row, put a line of names before it",
+                    stacklevel=2,
+                )
             return True
-        if not any(map(_is_number, first)):
+        if not any(map(is_number, first)):
             return True
         for k, (cell, below) in enumerate(zip(first, second or (), strict=False)):
             if not cell and below not in NO_VALUE:
@@ -225,7 +233,9 @@ class CSVFile(Source):
                 f"{self.path} looks separated by semicolons: save it with commas, and with points "
                 "in the numbers, or as .tsv with tabs"
             )
-        if second is None and not all(map(_is_number, first)):
+        if len(first) == 1 and "\t" in first[0]:
+            raise UnreadableError(f"{self.path} looks separated by tabs: call it .tsv")
+        if second is None and not all(map(is_number, first)):
             raise UnreadableError(f"{self.path} has a line of names, but no rows")
         return first, second
 
@@ -271,11 +281,3 @@ class CSVFile(Source):
             row, expected, got = map(int, found.groups())
             return f"data row {row - self._header} has {got} cells; there are {expected} columns"
         return f"cannot be read as CSV: {one_line(error)}"
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        as_number(cell)
-    except ValueError:
-        return False
-    return True
