@@ -176,7 +176,10 @@ def test_what_is_no_date_is_named(
     known = open_source(tmp_path / "whole.csv", wish=Hints()).encoding
     path = tmp_path / "x.csv"
     path.write_text("t\n" + f"2026-03-02 10:00:00{zone}\n" * 20 + "soon\n")
-    refused(path, "column 't' holds 'soon' in data row 21, not a date", columns=["t"], wish=known)
+    told = (
+        "column 't' holds 'soon' in data row 21, not a date; the model needs the column: put dates"
+    )
+    refused(path, told, columns=["t"], wish=known)
 
 
 KEPT = ["NA", "None", "", "inf", "007", "x" * 5000]

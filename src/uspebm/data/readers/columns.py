@@ -48,11 +48,11 @@ def chosen_columns(
     return wanted
 
 
-def remedy(column: str, of_a_model: bool) -> str:
-    """What to do about a cell that is no number."""
+def remedy(column: str, of_a_model: bool, wanted: str = "numbers") -> str:
+    """What to do about a cell that is not of the ``wanted``."""
     if of_a_model:
-        return "the model needs the column: put numbers in it, or leave the row out"
-    return f"put numbers in it, or leave out the row or the column (--drop {quoted(column)})"
+        return f"the model needs the column: put {wanted} in it, or leave the row out"
+    return f"put {wanted} in it, or leave out the row or the column (--drop {quoted(column)})"
 
 
 def quoted(name: str) -> str:

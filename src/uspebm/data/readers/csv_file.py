@@ -20,6 +20,11 @@ from .cells import Wish, cells_of, encoded, encoding_of, texts_of, type_to_read
 from .columns import arrow, chosen_columns, quoted, remedy, side_by_side
 from .source import Rows, Source, refuse_rows
 
+WANTED = {
+    "bool": ("true or false", "one of these"),
+    "timestamp": ("a date", "dates, written 2026-01-31 12:30,"),
+}
+"""By pyarrow's name of a type: what a cell should be, and what to put into its column."""
 CSV_BLOCK = 1 << 20  # bytes; longer rows are refused
 PACKED_TEXT, FREE_TEXT = 30, 1 << 28
 """Times its size, and bytes, that a gzipped table may unpack to; text takes long to read."""
@@ -188,10 +193,11 @@ class CSVFile(Source):
     def _refuse_cell(self, what: str, number: int) -> None:
         refuse_rows(self.path, np.ones(1, np.bool_), number - 1, what, "data row")
 
-    def _no_number(self, name: str, cell: str, row: int, wanted: str = "a number") -> str:
+    def _no_number(self, name: str, cell: str, row: int, kind: str = "double") -> str:
+        one, many = WANTED.get(kind, ("a number", "numbers"))
         return (
-            f"column {quoted(name)} holds {shortened(cell)} in data row {row}, not {wanted}; "
-            f"{remedy(name, self._of_a_model)}"
+            f"column {quoted(name)} holds {shortened(cell)} in data row {row}, not {one}; "
+            f"{remedy(name, self._of_a_model, many)}"
         )
 
     def _has_names(self, first: list[str], second: list[str] | None) -> bool:
@@ -275,8 +281,7 @@ class CSVFile(Source):
     def _explained(self, error: Exception) -> str:
         if found := NOT_A_NUMBER.search(str(error)):
             column, row, kind, value = found.groups()
-            wanted = {"bool": "true or false", "timestamp": "a date"}.get(kind, "a number")
-            return self._no_number(self._names[int(column)], value, int(row) - self._header, wanted)
+            return self._no_number(self._names[int(column)], value, int(row) - self._header, kind)
         if found := WRONG_LENGTH.search(str(error)):
             row, expected, got = map(int, found.groups())
             return f"data row {row - self._header} has {got} cells; there are {expected} columns"
