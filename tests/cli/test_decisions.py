@@ -181,6 +181,35 @@ def test_drift_over_time_and_in_a_batch(
     refused("a batch has no time to draw", *command, "--batch", "--out", picture)
 
 
+def test_drift_names_the_files_own_columns(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def told(data: pd.DataFrame, *flags: str) -> str:
+        data.to_csv(tmp_path / "new.csv", index=False)
+        capsys.readouterr()
+        assert run("drift", tmp_path / "m", tmp_path / "new.csv", *flags) == 0
+        return " ".join(capsys.readouterr().out.split())
+
+    frame = pd.DataFrame(
+        {"load": DRAWS.normal(size=600), "city": DRAWS.choice(["Köln", "Ulm"], 600)}
+    )
+    mornings = 360 + DRAWS.integers(0, 300, 600) + 1440 * DRAWS.integers(0, 28, 600)
+    frame["time"] = pd.Timestamp("2026-01-05") + pd.to_timedelta(mornings, "min")
+    frame.to_csv(tmp_path / "old.csv", index=False)
+    assert run("fit", tmp_path / "old.csv", "--out", tmp_path / "m") == 0
+    higher = frame.assign(load=frame["load"] + 2)
+    assert re.search(r"most in ('load'|'load', the score|the score, 'load') \(evi", told(higher))
+    assert json.loads(told(higher, "--json"))["columns"] == ["load"]
+    assert json.loads(told(frame, "--json"))["columns"] == []
+    moved = frame.assign(city="Köln")
+    assert re.search(r"most in ('city'|'city', the score|the score, 'city') \(evi", told(moved))
+    assert "most in 'city' (rate" in told(moved, "--batch")
+    assert json.loads(told(moved, "--batch", "--json"))["column"] == "city"
+    later = told(frame.assign(time=frame["time"] + pd.Timedelta(hours=9)))
+    assert "most in the score: no column shows it by itself, and dates ('time')" in later
+    assert "; uspebm score --why names the columns (evi" in later
+
+
 def test_columns_that_were_found_by_name_are_not_warned_of(
     place: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
