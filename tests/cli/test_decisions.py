@@ -114,6 +114,18 @@ def test_why_in_a_table(place: Path, tmp_path: Path, capsys: pytest.CaptureFixtu
     assert min(float(gain) for gain in further if gain) > 0
 
 
+def test_a_value_never_seen_is_told_as_one(place: Path, tmp_path: Path) -> None:
+    table(20).assign(kind="sideways").to_csv(tmp_path / "strange.csv", index=False)
+    command = ("score", place / "m", tmp_path / "strange.csv", "--out", tmp_path / "s.csv")
+    assert run(*command, "--why", "1", "--keep", "kind") == 0
+    found = pd.read_csv(tmp_path / "s.csv")
+    named = found[found["why_1"] == "kind"]
+    assert len(named) > 15
+    assert (named["value_1"] == "a value never seen").all()
+    assert named["expected_1"].isin(["up", "down"]).all()
+    assert (named["kind"] == "sideways").all()  # what it was stands beside it
+
+
 def test_why_of_images(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "images").mkdir()
     for k in range(30):
