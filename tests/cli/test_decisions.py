@@ -114,6 +114,18 @@ def test_why_in_a_table(place: Path, tmp_path: Path, capsys: pytest.CaptureFixtu
     assert min(float(gain) for gain in further if gain) > 0
 
 
+def test_a_value_never_seen_is_told_as_one(place: Path, tmp_path: Path) -> None:
+    table(20).assign(kind="sideways").to_csv(tmp_path / "strange.csv", index=False)
+    command = ("score", place / "m", tmp_path / "strange.csv", "--out", tmp_path / "s.csv")
+    assert run(*command, "--why", "1", "--keep", "kind") == 0
+    found = pd.read_csv(tmp_path / "s.csv")
+    named = found[found["why_1"] == "kind"]
+    assert len(named) > 15
+    assert (named["value_1"] == "a value never seen").all()
+    assert named["expected_1"].isin(["up", "down"]).all()
+    assert (named["kind"] == "sideways").all()  # what it was stands beside it
+
+
 def test_why_of_images(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "images").mkdir()
     for k in range(30):
@@ -179,6 +191,35 @@ def test_drift_over_time_and_in_a_batch(
     command = ("drift", place / "m", place / "new.csv")
     refused("must end in .png or .svg", *command, "--out", tmp_path / "x.txt")
     refused("a batch has no time to draw", *command, "--batch", "--out", picture)
+
+
+def test_drift_names_the_files_own_columns(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def told(data: pd.DataFrame, *flags: str) -> str:
+        data.to_csv(tmp_path / "new.csv", index=False)
+        capsys.readouterr()
+        assert run("drift", tmp_path / "m", tmp_path / "new.csv", *flags) == 0
+        return " ".join(capsys.readouterr().out.split())
+
+    frame = pd.DataFrame(
+        {"load": DRAWS.normal(size=600), "city": DRAWS.choice(["Köln", "Ulm"], 600)}
+    )
+    mornings = 360 + DRAWS.integers(0, 300, 600) + 1440 * DRAWS.integers(0, 28, 600)
+    frame["time"] = pd.Timestamp("2026-01-05") + pd.to_timedelta(mornings, "min")
+    frame.to_csv(tmp_path / "old.csv", index=False)
+    assert run("fit", tmp_path / "old.csv", "--out", tmp_path / "m") == 0
+    higher = frame.assign(load=frame["load"] + 2)
+    assert re.search(r"most in ('load'|'load', the score|the score, 'load') \(evi", told(higher))
+    assert json.loads(told(higher, "--json"))["columns"] == ["load"]
+    assert json.loads(told(frame, "--json"))["columns"] == []
+    moved = frame.assign(city="Köln")
+    assert re.search(r"most in ('city'|'city', the score|the score, 'city') \(evi", told(moved))
+    assert "most in 'city' (rate" in told(moved, "--batch")
+    assert json.loads(told(moved, "--batch", "--json"))["column"] == "city"
+    later = told(frame.assign(time=frame["time"] + pd.Timedelta(hours=9)))
+    assert "most in the score: no column shows it by itself, and dates ('time')" in later
+    assert "; uspebm score --why names the columns (evi" in later
 
 
 def test_columns_that_were_found_by_name_are_not_warned_of(

@@ -13,6 +13,7 @@ from tests.detector.common import Values
 from uspebm import EnergyDetector, load, save_model
 from uspebm.detector import drift
 from uspebm.detector.drift import DriftMonitor, Streams, batch_drift
+from uspebm.detector.reasons import held_rows
 
 DRAWS = np.random.default_rng(0)
 
@@ -53,6 +54,59 @@ def test_a_shift_in_one_of_ten_columns_is_noticed_within_500_rows() -> None:
     assert min(noticed, named, by_batch) >= 18
 
 
+def test_columns_that_did_not_move_are_seldom_named() -> None:
+    """At 10 %, over 40 streams; the three of most evidence, the mutant, name others in most."""
+    found, others, by_order = Streams(EnergyDetector(random_state=0).fit(rows(600))), 0, 0
+    for seed in range(40):
+        new = rows(500)
+        new[:, 3] += 1
+        monitor = DriftMonitor(found, 0.1, seed).update(new)
+        named = monitor.moved()
+        assert "column 4" in named
+        others += not {"column 4", None} >= set(named)  # the score moved, too
+        first = {name for name, value in monitor.suspects()[:3] if value > 0}
+        by_order += not {"column 4", "score"} >= first
+    assert others <= 40 * 0.1 + 3 * math.sqrt(40 * 0.1 * 0.9) < by_order
+
+
+def test_a_category_is_named_once_and_by_its_column() -> None:
+    frame = pd.DataFrame({"x": rows(400, 1)[:, 0], "kind": DRAWS.choice(["a", "b"], 400)})
+    found = EnergyDetector(random_state=0).fit(frame)
+    new = frame.assign(kind="a")
+    monitor = DriftMonitor(found).update(new)
+    assert {name for name, value in monitor.suspects() if value > 5} >= {"kind = a", "kind = b"}
+    assert [column for column in monitor.moved() if column] == ["kind"]
+    assert batch_drift(found, new).column == "kind"
+    # What drifted is still known when the drift is over and its evidence is used up.
+    monitor = DriftMonitor(found).update(new[:60])
+    assert monitor.alarm_at is not None
+    while monitor.suspects()[0][1] > 0:
+        monitor.update(frame)
+    assert "kind" in monitor.moved()
+
+
+def test_evidence_that_would_raise_an_alarm_by_itself_is_named() -> None:
+    monitor = DriftMonitor(EnergyDetector(random_state=0).fit(rows(100, 3)), 0.01)
+    enough = 2 + math.log10(4)  # the score and three columns
+    monitor._highest = np.array([0.0, enough, enough - 0.01, enough + 1])
+    assert monitor.moved() == ["column 3", "column 1"]
+    monitor._highest = np.array([0.0, enough - 0.02, enough - 0.01, 0.1])  # an alarm by both
+    assert monitor.moved() == ["column 2"]
+
+
+def test_rows_in_the_order_of_time_are_no_drift() -> None:
+    """Which they were if times of day and days of the week, the mutant, were watched."""
+    moments = pd.date_range("2026-01-05", periods=3880, freq="7min")  # two weeks, and more
+    frame = pd.DataFrame({"x": np.random.default_rng(1).normal(size=3880), "when": moments})
+    streams = Streams(EnergyDetector(random_state=0).fit(frame[:2880]))
+    assert streams.dates == ("when",)
+    assert DriftMonitor(streams).update(frame[2880:]).alarm_at is None
+    held = held_rows(streams._detector.scorer_).numpy()
+    streams._watched = np.arange(held.shape[1])
+    streams.references = [streams.references[0], *held.T]
+    assert DriftMonitor(streams).update(frame[2880:]).alarm_at is not None
+
+
 def test_a_change_that_no_column_shows_is_seen_by_the_score() -> None:
     x = rows(500, 2)
     x[:, 1] = x[:, 0] + 0.1 * x[:, 1]
@@ -61,7 +115,8 @@ def test_a_change_that_no_column_shows_is_seen_by_the_score() -> None:
     monitor = DriftMonitor(found).update(new * x.std(0))
     assert monitor.alarm_at is not None
     assert monitor.suspects()[0][0] == "score"
-    assert batch_drift(found, new * x.std(0)).name == "score"
+    assert monitor.moved() == [None]
+    assert batch_drift(found, new * x.std(0))[1:] == ("score", None)
 
 
 def test_memory_is_constant_and_history_has_steps(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -116,7 +116,7 @@ def test_a_model_folder_keeps_the_rule(tmp_path: Path) -> None:
     np.testing.assert_array_equal(refitted.score_samples(FRAME), DETECTOR.score_samples(FRAME))
 
 
-def test_onnx_fills_gaps_as_python_does(tmp_path: Path) -> None:
+def test_onnx_fills_gaps_as_python_does(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """By the command, from a folder: no other test exports a model that encodes."""
     assert DETECTOR.encoding_ is not None
     from uspebm.data.encoding import cells_of_frame
@@ -126,6 +126,9 @@ def test_onnx_fills_gaps_as_python_does(tmp_path: Path) -> None:
     numbers[3] = np.nan  # of a row of gaps nobody can tell
     save_model(DETECTOR, tmp_path / "model")
     assert main(["export", str(tmp_path / "model"), "--onnx", str(tmp_path / "m.onnx")]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "input x (float64, 10 numbers a row, which the file's metadata list as" in said
+    assert "uspebm.columns; text and dates become these before the graph, by uspebm.enc" in said
     score, p = ort.InferenceSession(tmp_path / "m.onnx").run(["score", "p_value"], {"x": numbers})
     wanted = DETECTOR.score_samples(numbers)
     assert wanted[3] == score[3] == -np.inf

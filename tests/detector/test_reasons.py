@@ -104,6 +104,10 @@ def test_in_the_users_own_words(tmp_path: Path) -> None:
         assert why.value[0, 1].startswith("Mon")
         assert why.value[1, 2] is None
         assert why.gain[1, 2] == 0.0
+        strange = explained(model, frame.iloc[:2].assign(kind="dusk"))
+        assert (strange.first(1) == 0).all()
+        assert strange.value[:, 0].tolist() == ["a value never seen"] * 2
+        assert strange.expected[:, 0].tolist() == frame["kind"][:2].tolist()
 
 
 def test_a_model_without_rows_says_so() -> None:

@@ -18,7 +18,7 @@ from .output import answering, print_json, say
 
 if TYPE_CHECKING:
     from ..data.readers import Source
-    from ..detector.drift import DriftMonitor
+    from ..detector.drift import DriftMonitor, Streams
     from ..detector.energy_detector import EnergyDetector
 
 NAMED_SUSPECTS = 3
@@ -99,21 +99,22 @@ def _batch(arguments: Namespace, detector: "EnergyDetector", source: "Source") -
         found = batch_drift(detector, source.read())
     drifted = found.p_value <= arguments.false_alarm_rate
     if arguments.json:
-        print_json({"p_value": found.p_value, "name": found.name, "drift": drifted})
+        print_json(found._asdict() | {"drift": drifted})
         return
     say(
-        f"{'Drift' if drifted else 'No drift'}: p = {found.p_value:.3g}, most in {found.name!r} "
-        f"(rate {arguments.false_alarm_rate:g})"
+        f"{'Drift' if drifted else 'No drift'}: p = {found.p_value:.3g}, most in "
+        f"{_called(found.column)} (rate {arguments.false_alarm_rate:g})"
     )
 
 
 def _stream(arguments: Namespace, detector: "EnergyDetector", source: "Source") -> None:
     from ..data.readers.source import at_a_time
-    from ..detector.drift import DriftMonitor
+    from ..detector.drift import DriftMonitor, Streams
     from ..support.progress import counted
     from .user_data import columns_found
 
-    monitor = DriftMonitor(detector, arguments.false_alarm_rate)
+    streams = Streams(detector)
+    monitor = DriftMonitor(streams, arguments.false_alarm_rate)
     chunks = source.chunks(at_a_time(source.event_shape, 4096))
     for chunk in counted(chunks, source.rows, "watching"):
         with columns_found():
@@ -121,6 +122,7 @@ def _stream(arguments: Namespace, detector: "EnergyDetector", source: "Source") 
     if arguments.out is not None:
         monitor.draw(arguments.out)
     page = _reported(arguments, monitor) if arguments.report else None
+    moved = [] if monitor.alarm_at is None else monitor.moved()
     suspects = [(name, value) for name, value in monitor.suspects() if value > 0]
     if arguments.json:
         print_json(
@@ -130,6 +132,7 @@ def _stream(arguments: Namespace, detector: "EnergyDetector", source: "Source") 
                 "log10_capital": monitor.log10_capital,
                 "alarm_level": monitor.alarm_level,
                 "suspects": dict(suspects),
+                "columns": [column for column in moved if column is not None],
                 "out": None if arguments.out is None else str(arguments.out),
                 "report": None if page is None else str(page),
             }
@@ -138,14 +141,28 @@ def _stream(arguments: Namespace, detector: "EnergyDetector", source: "Source") 
     if monitor.alarm_at is None:
         verdict = f"No drift in {monitor.rows:,} row{'' if monitor.rows == 1 else 's'}"
     else:
-        named = ", ".join(repr(name) for name, _ in suspects[:NAMED_SUSPECTS])
-        verdict = f"Drift: noticed at row {monitor.alarm_at:,} of {monitor.rows:,}, most in {named}"
+        where = f"at row {monitor.alarm_at:,} of {monitor.rows:,}, {_most(moved, streams)}"
+        verdict = f"Drift: noticed {where}"
     say(
         f"{verdict} (evidence 10^{monitor.log10_capital:.1f} now, alarm at "
         f"10^{monitor.alarm_level:.1f})"
         + ("" if arguments.out is None else f"; picture: {arguments.out}")
         + ("" if page is None else f"; report: {page}")
     )
+
+
+def _most(moved: list[str | None], streams: "Streams") -> str:
+    """Where the drift is; if no column shows it by itself, how to find out which are in it."""
+    said = f"most in {', '.join(map(_called, moved[:NAMED_SUSPECTS]))}"
+    if moved != [None] or len(streams.names) == 1:
+        return said
+    dates = ", ".join(map(repr, streams.dates))
+    unwatched = f", and dates ({dates}) are watched in the score alone" if dates else ""
+    return f"{said}: no column shows it by itself{unwatched}; uspebm score --why names the columns"
+
+
+def _called(column: str | None) -> str:
+    return "the score" if column is None else repr(column)
 
 
 def _reported(arguments: Namespace, monitor: "DriftMonitor") -> Path:

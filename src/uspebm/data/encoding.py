@@ -39,6 +39,7 @@ COUNTED = 20
 """Rows from which on whole numbers that are all different, and dense, are no chance."""
 SPARSE = 1.5
 """Times as many as there are rows, that numbers of rows may reach over: some rows are gone."""
+NEVER_SEEN = "a value never seen"  # not "other", which may well be one of a column's values
 SAME_TRUTHS = {"true": "1", "false": "0"}
 
 
@@ -90,14 +91,14 @@ class EncodedColumn:
         """What its numbers ``(N, len(names))`` stand for; None for a gap.
 
         >>> EncodedColumn("a", "category", ("x", "y")).decode(np.eye(3))
-        ['x', 'y', 'other']
+        ['x', 'y', 'a value never seen']
         """
         rows: list[list[float]] = numbers.tolist()
         return [None if any(map(math.isnan, row)) else self._value(row) for row in rows]
 
     def _value(self, row: list[float]) -> float | str:
         if self.kind == "category":
-            return (*self.levels, "other")[row.index(max(row))]
+            return (*self.levels, NEVER_SEEN)[row.index(max(row))]
         return moment_of(row) if self.kind == "date" else row[0]
 
     def said(self) -> str:

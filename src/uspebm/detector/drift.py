@@ -1,7 +1,8 @@
 """Whether new data still look like those that a detector was fitted to.
 
-Streams: the score, and of a table each number of a row (none of dates, which rise by themselves),
-against what the model holds of its data. Every stream has a test martingale
+Streams: the score, and of a table each number of a row, against what the model holds of its data.
+None of dates: times of day and days of the week go round, and rows in the order of time would be
+noticed by them though nothing changed. Every stream has a test martingale
 (:mod:`uspebm.evaluation.martingale`); the capital of the monitor is their mean, and an alarm is
 raised where it reaches 1 / rate. Of data that are exchangeable with those it was fitted to, at most
 that share of all streams ever raises one, however long they are. It is about the order of rows,
@@ -61,12 +62,19 @@ class BatchDrift(NamedTuple):
 
     p_value: float
     name: str
+    column: str | None = None
+    """Of the table, which the stream is a number of; None of the score."""
 
 
 class Streams:
     """What is watched of rows: their scores, and the numbers of tables.
 
     To be made once for several monitors and batches, which take it for the detector.
+
+    Attributes:
+        names: Of the streams.
+        columns: The table's column that each is a number of; None for the score.
+        dates: Columns that are not watched by themselves, but by the score.
     """
 
     def __init__(self, detector: EnergyDetector) -> None:
@@ -74,6 +82,8 @@ class Streams:
         self._detector, self._scorer = detector, detector.scorer_
         self._watched = np.empty(0, dtype=np.int64)
         self.names: tuple[str, ...] = ("score",)
+        self.columns: tuple[str | None, ...] = (None,)
+        self.dates: tuple[str, ...] = ()
         self.references: list[Reals] = [detector.calibration_scores_]
         energy = detector.scorer_.energy
         if len(detector.event_shape_) > 1:
@@ -110,6 +120,8 @@ class Streams:
         kinds = [column.kind for column in columns.columns for _ in column.names]
         self._watched = np.flatnonzero([kind != "date" for kind in kinds])
         self.names += tuple(columns.names[k] for k in self._watched)
+        self.columns += tuple(columns.columns_of[k] for k in self._watched)
+        self.dates = tuple(column.name for column in columns.columns if column.kind == "date")
         self.references += list(rows.numpy()[:, self._watched].T)
 
     def __call__(self, X: ArrayLike) -> Reals:
@@ -159,6 +171,7 @@ class DriftMonitor:
         self._jumper = SimpleJumper(len(self._ranks))
         self.rows, self.alarm_at, self.log10_capital = 0, None, 0.0
         self._capitals: Reals = np.zeros(len(self._ranks))
+        self._highest = self._capitals
         self.history: list[tuple[int, Reals]] = []
         self._step = 1
 
@@ -183,6 +196,7 @@ class DriftMonitor:
         self._remember(np.concatenate([whole[:, None], capitals], axis=1))
         self.rows += len(values)
         self.log10_capital, self._capitals = float(whole[-1]), capitals[-1]
+        self._highest = np.maximum(self._highest, capitals.max(0))
         return self
 
     @property
@@ -194,6 +208,19 @@ class DriftMonitor:
         """Streams and the log10 of their capitals now, the largest first."""
         order = np.argsort(-self._capitals, kind="stable")
         return [(self.names[k], float(self._capitals[k])) for k in order]
+
+    def moved(self) -> list[str | None]:
+        """Columns of the table that drifted, None for the score, the most evident first.
+
+        Or the one with the most evidence, if no stream has enough by itself.
+        """
+        # A stream that did not drift ever has a capital of e with a probability of 1 / e at most
+        # (Ville). At streams / rate, any of them is named with at most the rate's: as an alarm is
+        # raised, which the capital of one stream, at that height, raises without the others.
+        enough = self.alarm_level + np.log10(len(self._highest))
+        order = np.argsort(-self._highest, kind="stable")
+        found = [k for k in order if self._highest[k] >= enough] or [order[0]]
+        return list(dict.fromkeys(self._streams.columns[k] for k in found))
 
     def _remember(self, capitals: Reals) -> None:
         row, end = self.rows + (-self.rows) % self._step, self.rows + len(capitals)
@@ -254,7 +281,8 @@ def batch_drift(detector: EnergyDetector | Streams, X: ArrayLike) -> BatchDrift:
     tests = zip(streams.references, values.T, strict=True)
     p = np.array([_ks(Order(known), known, new) for known, new in tests])
     worst = int(p.argmin())
-    return BatchDrift(min(1.0, float(p[worst]) * len(p)), streams.names[worst])
+    least = min(1.0, float(p[worst]) * len(p))
+    return BatchDrift(least, streams.names[worst], streams.columns[worst])
 
 
 def _streams_of(detector: EnergyDetector | Streams) -> Streams:

@@ -1,4 +1,7 @@
-"""A detector as an ONNX graph: the user's own numbers in, score and p-value out."""
+"""A detector as an ONNX graph: the user's own numbers in, score and p-value out.
+
+Text and dates are made numbers before it: graphs have no rule for all that files hold.
+"""
 
 import json
 import logging

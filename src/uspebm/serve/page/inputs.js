@@ -120,7 +120,7 @@ function field(column) {
     return made;
   }
   const made = document.createElement("select");
-  const choices = column.kind === "truth" ? ["true", "false"] : [...column.levels, "other"];
+  const choices = column.kind === "truth" ? ["true", "false"] : [...column.levels, "a value never seen"];
   for (const choice of ["", ...choices]) made.add(new Option(choice || "(no value)", choice));
   made.value = String(column.usual ?? "");
   return made;
