@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.fresh import fresh
-from uspebm.data.readers import csv_file, is_table, open_source, some_rows, source
+from uspebm.data.readers import csv_file, drawn_at, is_table, open_source, some_rows, source
 
 from .common import FILES, ROWS, TABLE, refused, write_parquet
 
@@ -204,3 +204,13 @@ def test_what_has_named_columns(tmp_path: Path) -> None:
     assert not any(is_table(tmp_path / name) for name in ("x.npy", "images-idx3-ubyte", "x"))
     (tmp_path / "folder.csv").mkdir()
     assert not is_table(tmp_path / "folder.csv")
+
+
+@pytest.mark.parametrize("limit", [1, 10, ROWS, 1000])
+def test_which_rows_are_taken_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int
+) -> None:
+    monkeypatch.setattr(source, "READ_BYTES", 4 * 8)
+    np.save(tmp_path / "x.npy", np.arange(ROWS, dtype=float)[:, None])
+    taken = some_rows(open_source(tmp_path / "x.npy"), limit, seed=3)
+    np.testing.assert_array_equal(taken[:, 0], drawn_at(ROWS, limit, seed=3))

@@ -4,6 +4,7 @@ import base64
 import io
 import shutil
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -213,6 +214,9 @@ def test_words_and_dates_have_fields_of_their_own(browser: Any, served: Path) ->
     with running(served / "mixed") as service:
         watched = Watched(browser, service)
         watched.page.wait_for_selector("#row-input:visible")
+        told = watched.page.evaluate("async () => (await (await fetch('/info')).json()).columns")
+        moment = datetime.fromisoformat(watched.page.input_value("#column-3"))
+        assert f"{moment:%a %H:%M}" == told[3]["usual"]  # no other day, whatever day it is
         watched.page.fill("#column-0", "0.1")
         watched.page.select_option("#column-1", MIXED["colour"][0])
         watched.page.select_option("#column-2", "true")

@@ -1,5 +1,6 @@
 """Pictures show what they were given, where it lies."""
 
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,14 @@ def test_a_density_lies_where_its_grid_does() -> None:
     assert shown[0, 2] == 1.0  # rows are heights
     assert shown.sum() == 1.0
     assert panel.get_title() == "q"
+
+
+def test_nothing_is_told_of_fonts(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)  # as the commands do
+    logging.getLogger("matplotlib.font_manager").setLevel(logging.NOTSET)
+    new_figure(columns=1)
+    assert not logging.getLogger("matplotlib.font_manager").isEnabledFor(logging.INFO)
+    assert logging.getLogger("matplotlib.font_manager").isEnabledFor(logging.WARNING)
 
 
 def test_points_lie_in_the_plane() -> None:

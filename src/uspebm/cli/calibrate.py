@@ -35,6 +35,7 @@ def add_calibrate(commands: Commands) -> None:
 @answering
 def run_calibrate(arguments: Namespace) -> None:
     """Set thresholds by other data."""
+    from ..data.points import said_count
     from ..data.readers import texts
     from ..detector.folder import check_place, load, save_model
     from ..evaluation.calibration import effective_size
@@ -54,7 +55,8 @@ def run_calibrate(arguments: Namespace) -> None:
             raise ValueError(f"--weight {arguments.weight}: {error}") from None
     with columns_found():
         found = detector.recalibrated(X, weights)
-    title, data = f"Model calibrated by {arguments.data.name}", f"{len(X):,} rows calibrate it"
+    counted = said_count(len(X), X.ndim > 2)
+    title, data = f"Model calibrated by {arguments.data.name}", f"{counted} calibrate it"
     save_model(found, arguments.out, title=title, data=data)
     effective = len(X) if weights is None else size
     if arguments.json:
@@ -62,4 +64,4 @@ def run_calibrate(arguments: Namespace) -> None:
         print_json({"model": str(arguments.out), **said})
         return
     by = "" if weights is None else f", by weights, which count for {effective:,.1f} equal ones"
-    say(f"{arguments.out}/ calibrated by {len(X):,} rows{by}; threshold {found.offset_:.6g}")
+    say(f"{arguments.out}/ calibrated by {counted}{by}; threshold {found.offset_:.6g}")

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..data.points import point_word, said_count
 from ..detector.energy_detector import EnergyDetector
 from ..evaluation import calibration as conformal
 from ..evaluation.calibration import Reals
@@ -109,10 +110,13 @@ class Discoveries(Decisions):
         needed = conformal.fewest_discoveries(len(known.scores), rows, self._rate, self._inliers)
         if outliers or needed == 1 or known.weights is not None:
             return ""
+        images = len(self.detector.event_shape_) > 1
+        word = point_word(images)
         return (
-            f". With {len(known.scores):,} calibration rows no p-value is below "
-            f"{1 / (len(known.scores) + 1):.2g}: of {rows:,} rows, {needed:,} or more would have "
-            "to be as unlikely as that for any to be found; calibrate by more rows, or score fewer"
+            f". With {len(known.scores):,} calibration {word}s no p-value is below "
+            f"{1 / (len(known.scores) + 1):.2g}: of {said_count(rows, images)}, {needed:,} or more "
+            "would have to be as unlikely as that for any to be found; calibrate by more "
+            f"{word}s, or score fewer"
         )
 
 

@@ -108,11 +108,13 @@ def _batch(arguments: Namespace, detector: "EnergyDetector", source: "Source") -
 
 
 def _stream(arguments: Namespace, detector: "EnergyDetector", source: "Source") -> None:
+    from ..data.points import point_word, said_count
     from ..data.readers.source import at_a_time
     from ..detector.drift import DriftMonitor, Streams
     from ..support.progress import counted
     from .user_data import columns_found
 
+    images = len(detector.event_shape_) > 1
     streams = Streams(detector)
     monitor = DriftMonitor(streams, arguments.false_alarm_rate)
     chunks = source.chunks(at_a_time(source.event_shape, 4096))
@@ -121,7 +123,7 @@ def _stream(arguments: Namespace, detector: "EnergyDetector", source: "Source") 
             monitor.update(chunk)
     if arguments.out is not None:
         monitor.draw(arguments.out)
-    page = _reported(arguments, monitor) if arguments.report else None
+    page = _reported(arguments, monitor, images) if arguments.report else None
     moved = [] if monitor.alarm_at is None else monitor.moved()
     suspects = [(name, value) for name, value in monitor.suspects() if value > 0]
     if arguments.json:
@@ -139,10 +141,10 @@ def _stream(arguments: Namespace, detector: "EnergyDetector", source: "Source") 
         )
         return
     if monitor.alarm_at is None:
-        verdict = f"No drift in {monitor.rows:,} row{'' if monitor.rows == 1 else 's'}"
+        verdict = f"No drift in {said_count(monitor.rows, images)}"
     else:
-        where = f"at row {monitor.alarm_at:,} of {monitor.rows:,}, {_most(moved, streams)}"
-        verdict = f"Drift: noticed {where}"
+        at = f"{point_word(images)} {monitor.alarm_at:,} of {monitor.rows:,}"
+        verdict = f"Drift: noticed at {at}, {_most(moved, streams)}"
     say(
         f"{verdict} (evidence 10^{monitor.log10_capital:.1f} now, alarm at "
         f"10^{monitor.alarm_level:.1f})"
@@ -165,9 +167,9 @@ def _called(column: str | None) -> str:
     return "the score" if column is None else repr(column)
 
 
-def _reported(arguments: Namespace, monitor: "DriftMonitor") -> Path:
+def _reported(arguments: Namespace, monitor: "DriftMonitor", images: bool) -> Path:
     from ..report.build import write_report
     from ..report.drift_record import keep_drift
 
-    keep_drift(Path(arguments.model), monitor, arguments.data.name)
+    keep_drift(Path(arguments.model), monitor, arguments.data.name, images)
     return write_report(Path(arguments.model))

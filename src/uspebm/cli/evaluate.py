@@ -129,7 +129,7 @@ def _measured(
 
     from ..evaluation.metrics import intervals
     from ..report.listing import Extremes
-    from .user_data import scored_rows
+    from .user_data import all_names, scored_rows
 
     scores: dict[str, Values] = {}
     ends: dict[str, Extremes] = {}
@@ -146,20 +146,24 @@ def _measured(
         name: Found(intervals(known, one), _share_below(detector.offset_, one), len(one))
         for name, one in zip(list(scores)[1:], others, strict=True)
     }
-    return known, found, partial(_look, detector, scores, ends)
+    files = {name: all_names(source) for name, source in sets.items()}
+    return known, found, partial(_look, detector, scores, ends, files)
 
 
 def _look(
-    detector: "EnergyDetector", scores: "Mapping[str, Values]", ends: "Mapping[str, Extremes]"
+    detector: "EnergyDetector",
+    scores: "Mapping[str, Values]",
+    ends: "Mapping[str, Extremes]",
+    files: Mapping[str, tuple[str, ...]],
 ) -> dict[str, Any]:
-    """What the page shows beside the figures."""
+    """What the page shows beside the figures; ``files``: of a set's images, if they have some."""
     from ..report.evidence import quantiles
     from ..report.listing import listed
 
     (inside, first), *others = ends.items()
     usual = first.usual
     shown = {
-        name: [one._asdict() for one in listed(detector, end.rows, end.at, usual)]
+        name: [one._asdict() for one in listed(detector, end.rows, end.at, usual, files[name])]
         for name, end in ends.items()
         if end.rows is not None and usual is not None
     }

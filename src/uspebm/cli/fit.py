@@ -31,7 +31,7 @@ from .output import answering, files_skipped, print_json, refuse_inside, refuse_
 from .report import followed, leave_report
 
 if TYPE_CHECKING:
-    from ..data.encoding import Hints
+    from ..data.readers import Source
     from ..data.readers.source import Rows
     from ..detector.energy_detector import EnergyDetector
 
@@ -139,9 +139,11 @@ def _training_flags(command: argparse.ArgumentParser) -> None:
 @answering
 def run_fit(arguments: Namespace) -> None:
     """Learn a detector and save it."""
+    from ..data.points import said_count
     from ..detector.folder import ABOUT, check_place
     from ..report.looking import looked_at
     from ..support.group import current_group
+    from .user_data import names_read, skipped_of
 
     began = monotonic()
     check_place(arguments.out)
@@ -154,9 +156,10 @@ def run_fit(arguments: Namespace) -> None:
     replaced = (arguments.out / ABOUT).exists()
     training = training_folder(arguments.out)
     with followed(arguments, training, training.with_suffix(".tensorboard")):
-        detector, X, skipped = learn_and_save(arguments)
-    rows = len(X)
-    look = partial(looked_at, detector, X, training, arguments.seed)
+        detector, X, source = learn_and_save(arguments)
+    skipped = len(skipped_of(source))
+    names = names_read(source, arguments.rows, arguments.seed)
+    look = partial(looked_at, detector, X, training, arguments.seed, names)
     report = leave_report(arguments.out, arguments, began, look)
     rmtree(training, ignore_errors=True)
     assert detector.recipe_ is not None
@@ -166,7 +169,7 @@ def run_fit(arguments: Namespace) -> None:
                 "model": str(arguments.out),
                 "recipe": detector.recipe_.name,
                 "verdict": detector.verdict(),
-                "rows": rows,
+                "rows": len(X),
                 "skipped": skipped,
                 "calibration_rows": len(detector.calibration_scores_),
                 "false_alarm_rate": arguments.false_alarm_rate,
@@ -176,7 +179,7 @@ def run_fit(arguments: Namespace) -> None:
         )
         return
     say(
-        f"{arguments.out}/ learned from {rows:,} rows{files_skipped(skipped)}, "
+        f"{arguments.out}/ learned from {said_count(len(X), X.ndim > 2)}{files_skipped(skipped)}, "
         f"{_calibrated_by(detector)}{_left_out(detector)}; {detector.verdict()}; threshold "
         f"{detector.offset_:.6g} at a false-alarm rate of {arguments.false_alarm_rate:g}. The card "
         f"is {arguments.out}/README.md"
@@ -185,36 +188,21 @@ def run_fit(arguments: Namespace) -> None:
     )
 
 
-def learn_and_save(arguments: Namespace) -> "tuple[EnergyDetector, Rows, int]":
-    """A detector, the rows it is from, and how many files were skipped; its folder is written.
+def learn_and_save(arguments: Namespace) -> "tuple[EnergyDetector, Rows, Source]":
+    """A detector, the rows it is from, and where these were read; its folder is written.
 
     What was kept of its training is still there.
     """
+    from ..data.points import said_count
     from ..detector.folder import save_model
 
-    detector, X, skipped, made = _learned(arguments)
+    detector, X, source, made = _learned(arguments)
     detector.dropped_columns_ = tuple(arguments.drop)
     detector.resized_ = arguments.resize is not None
     name = arguments.data.name
-    save_model(detector, arguments.out, f"Model of {name}", f"{len(X):,} rows of {name}", made)
-    return detector, X, skipped
-
-
-def _hints(arguments: Namespace) -> "Hints | None":
-    """What is said of columns; None where rows have to be numbers."""
-    from ..data.encoding import Hints
-    from ..data.readers import is_table
-
-    said = {"categorical": arguments.categorical, "numeric": arguments.numeric, "id": arguments.id}
-    takes_all = arguments.recipe in ("auto", "tables") and is_table(arguments.data)
-    for flag, columns in said.items():
-        if columns and not takes_all:
-            raise ValueError(
-                f"--{flag} {columns[0]} is for tables with named columns, and recipe tables"
-            )
-    if not takes_all:
-        return None
-    return Hints(tuple(arguments.categorical), tuple(arguments.numeric), tuple(arguments.id))
+    data = f"{said_count(len(X), X.ndim > 2)} of {name}"
+    save_model(detector, arguments.out, f"Model of {name}", data, made)
+    return detector, X, source
 
 
 def _left_out(detector: "EnergyDetector") -> str:
@@ -230,16 +218,15 @@ def _calibrated_by(detector: "EnergyDetector") -> str:
     return f"{len(detector.calibration_scores_):,} of them kept for calibration"
 
 
-def _learned(arguments: Namespace) -> "tuple[EnergyDetector, Rows, int, dict[str, Any]]":
-    """A detector, the rows it is from, how many files were skipped, and how it was made."""
-    import numpy as np
-
+def _learned(arguments: Namespace) -> "tuple[EnergyDetector, Rows, Source, dict[str, Any]]":
+    """A detector, the rows it is from, where these were read, and how it was made."""
     from ..data.readers import FolderRules, open_source, some_rows
     from ..detector.energy_detector import EnergyDetector
     from ..support.group import current_group
     from .making import how_made, place_of
     from .user_data import (
         check_columns,
+        hints_of,
         refuse_too_few,
         tell_repeated,
         tell_skipped,
@@ -259,11 +246,13 @@ def _learned(arguments: Namespace) -> "tuple[EnergyDetector, Rows, int, dict[str
     refuse_without_folder("--resize", arguments.resize, [arguments.data])
     refuse_without_folder("--skip-bad", arguments.skip_bad, [arguments.data])
     rules = FolderRules(arguments.resize, arguments.skip_bad)
-    source = open_source(arguments.data, drop=arguments.drop, images=rules, wish=_hints(arguments))
+    source = open_source(
+        arguments.data, drop=arguments.drop, images=rules, wish=hints_of(arguments)
+    )
     if source.rows is not None:
         enough(source.rows, str(source.path))
     X = some_rows(source, arguments.rows, arguments.seed)
-    skipped = tell_skipped(source)
+    tell_skipped(source)
     enough(len(X), str(source.path))
     check_columns(source, X)
     tell_repeated(source, X)
@@ -285,11 +274,18 @@ def _learned(arguments: Namespace) -> "tuple[EnergyDetector, Rows, int, dict[str
         if current_group().main and not any(training.glob("*.ckpt")):
             rmtree(training, ignore_errors=True)
     tell_untrained(detector, arguments.max_updates)
+    _name_columns(detector, source)
+    return detector, X, source, made
+
+
+def _name_columns(detector: "EnergyDetector", source: "Source") -> None:
+    """As the file does."""
+    import numpy as np
+
     if source.encoding is not None and not source.encoding.plain_numbers:
         detector.set_encoding(source.encoding)
     elif source.columns is not None:
         detector.feature_names_in_ = np.array(source.columns, dtype=object)
-    return detector, X, skipped, made
 
 
 def training_folder(out: Path) -> Path:

@@ -109,6 +109,7 @@ def _decision_flags(command: argparse.ArgumentParser) -> None:
 @answering
 def run_score(arguments: Namespace) -> None:
     """Write scores, p-values and decisions."""
+    from ..data.points import said_count
     from ..data.writers import SCORE_COLUMNS, check_sink, open_sink
     from ..detector.folder import load
     from ..support.files import check_writable
@@ -144,7 +145,8 @@ def run_score(arguments: Namespace) -> None:
         print_json({"out": str(out), **beside_it, **shard, **counts, "threshold": decide.limit})
         return
     say(
-        f"{outliers:,} of {rows:,} rows{files_skipped(skipped)} {decide.said}; all scores: {out}"
+        f"{outliers:,} of {said_count(rows, len(detector.event_shape_) > 1)}"
+        f"{files_skipped(skipped)} {decide.said}; all scores: {out}"
         + decide.hint(rows, outliers)
         + ("" if maps is None else f"; why, of the least likely: {maps}/")
     )

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..data.encoding import Hints
 from ..data.points import described, points
-from ..data.readers import FolderRules, ImageFolder, Source, is_table, open_source
+from ..data.readers import FolderRules, ImageFolder, Source, drawn_at, is_table, open_source
 from ..data.readers.images import COLOUR, DEEP, GREY, ImageForm
 from ..data.readers.source import at_a_time
 from ..detector.energy_detector import EnergyDetector
@@ -34,6 +35,20 @@ NAMED_FILES = 10
 """Of those skipped."""
 RISING = 20
 """Rows from which on a column that rises or falls in all of them is no chance."""
+
+
+def hints_of(arguments: Namespace) -> Hints | None:
+    """What is said of columns; None where rows have to be numbers."""
+    said = {"categorical": arguments.categorical, "numeric": arguments.numeric, "id": arguments.id}
+    takes_all = arguments.recipe in ("auto", "tables") and is_table(arguments.data)
+    for flag, columns in said.items():
+        if columns and not takes_all:
+            raise ValueError(
+                f"--{flag} {columns[0]} is for tables with named columns, and recipe tables"
+            )
+    if not takes_all:
+        return None
+    return Hints(tuple(arguments.categorical), tuple(arguments.numeric), tuple(arguments.id))
 
 
 def check_columns(source: Source, X: NDArray[Any]) -> None:
@@ -152,14 +167,30 @@ def tell_untrained(detector: EnergyDetector, updates: int | None) -> None:
         warn(f"--max-updates {updates}: recipe {recipe.name} trains nothing")
 
 
+def skipped_of(source: Source) -> dict[str, str]:
+    """Images that were left out, and why; none of other data."""
+    return source.skipped if isinstance(source, ImageFolder) else {}
+
+
 def tell_skipped(source: Source) -> int:
     """How many images were left out; some of them are named on stderr, and why."""
-    skipped = source.skipped if isinstance(source, ImageFolder) else {}
+    skipped = skipped_of(source)
     for reason in list(skipped.values())[:NAMED_FILES]:
         warn(f"skipped: {reason}")
     if len(skipped) > NAMED_FILES:
         warn(f"skipped: {len(skipped) - NAMED_FILES:,} more files of {source.path}")
     return len(skipped)
+
+
+def all_names(source: Source) -> tuple[str, ...]:
+    """The files of a folder's images, once they were read; none of other data."""
+    return tuple(source.names()) if isinstance(source, ImageFolder) else ()
+
+
+def names_read(source: Source, limit: int, seed: int) -> tuple[str, ...]:
+    """The files of the images that ``some_rows`` took, in order; none of other data."""
+    names = all_names(source)
+    return tuple(names[k] for k in drawn_at(len(names), limit, seed))
 
 
 def row_chunks(detector: EnergyDetector, source: Source) -> Iterator[NDArray[Any]]:

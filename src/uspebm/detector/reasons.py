@@ -65,13 +65,19 @@ def held_rows(scorer: Scorer) -> Tensor:
     """Rows of the data that a model holds, in the user's own units."""
     energy = scorer.energy
     if isinstance(energy, NeighbourEnergy):
-        return scorer.scaling.inverse(energy.held_rows())
+        return _noise_is_zero(scorer.scaling.inverse(energy.held_rows()))
     if isinstance(energy, TiltedEnergy):
-        return scorer.scaling.inverse(energy.reference.centres)
+        return _noise_is_zero(scorer.scaling.inverse(energy.reference.centres))
     raise ValueError(
         f"a model of {type(energy).__name__} holds no rows of the data: there is nothing to tell "
         "what was expected; recipes tables and tables-density have some"
     )
+
+
+def _noise_is_zero(rows: Tensor) -> Tensor:
+    """What is left of a zero that was scaled, kept in single precision and scaled back, is zero."""
+    usual = rows.mean(0).abs() + rows.std(0, correction=0)
+    return torch.where(rows.abs() <= torch.finfo(torch.float32).eps * usual, 0.0, rows)
 
 
 def reasons(scorer: Scorer, x: Tensor, columns: Encoding) -> Reasons:

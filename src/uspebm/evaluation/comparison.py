@@ -9,7 +9,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from scipy.stats import studentized_range
@@ -108,8 +108,9 @@ def comparison_table(results: Sequence[Judgement]) -> "Table":
     """For a terminal: AUROC in per cent, mean ranks and seconds."""
     from rich.table import Column, Table
 
-    names = [Column(name, justify="right") for name in mean_ranks(results)]
-    result = Table("problem", *names, title="AUROC, per cent")
+    # Names are folded where there is no room: cut, nobody could tell them apart.
+    names = [Column(name, justify="right", overflow="fold") for name in mean_ranks(results)]
+    result = Table(Column("problem", overflow="fold"), *names, title="AUROC, per cent")
     for line in _lines(results, "auroc", "[bold]{}[/]"):
         result.add_row(*line)
     return result
@@ -121,7 +122,8 @@ def summary_table(results: Sequence[Judgement]) -> "Table":
 
     result = Table(title="Means over problems and seeds, per cent")
     for heading in ("detector", "AUROC", "average precision", "mean rank", "fit, s", "score, s"):
-        result.add_column(heading, justify="left" if heading == "detector" else "right")
+        side: Literal["left", "right"] = "left" if heading == "detector" else "right"
+        result.add_column(heading, justify=side, overflow="fold")
     for line in summary_lines(results):
         result.add_row(*line)
     return result

@@ -46,13 +46,14 @@ def comparison_page(folder: Path) -> Page:
     kept = evidence_in(folder)
     seconds = sum(result.fit_seconds + result.score_seconds for result in results)
     ranks = mean_ranks(results)
+    problems = len({r.problem for r in results})
     families, seeds = ({getattr(r, what) for r in results} for what in ("family", "seed"))
     return Page(
         title="Detectors compared",
         verdict=_verdict(ranks, len(families)),
         facts=(
             ("detectors", f"{len(ranks)}"),
-            ("problems", f"{len({r.problem for r in results}):,}, in {len(families)} families"),
+            ("problems", f"{problems:,}, in {_said_families(len(families))}"),
             ("seeds", f"{len(seeds)}"),
             ("time of fitting and scoring", said_seconds(seconds)),
             *(() if kept is None else kept.facts),
@@ -63,6 +64,10 @@ def comparison_page(folder: Path) -> Page:
             *(() if kept is None else (command_section(kept.command),)),
         ),
     )
+
+
+def _said_families(count: int) -> str:
+    return "1 family" if count == 1 else f"{count:,} families"
 
 
 def _verdict(ranks: dict[str, float], families: int) -> tuple[Remark, ...]:

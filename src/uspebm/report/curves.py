@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .diagnoses import LogRow, Moment
+from .diagnoses import GROWN, LogRow, Moment
 from .page import Chart, Figure, Remark
 
 MOST_DRAWN = 500
@@ -51,7 +51,9 @@ PANELS = (
     Panel(
         "Norm of the gradient",
         (Line("gradient_norm", "norm", "@third"),),
-        "It should fall, or level off.",
+        "It need not fall: as the energy grows steeper it may rise tenfold to a hundredfold, with "
+        "PS-USP above all, while training goes as it should. Where it stays above "
+        f"{GROWN:g} times its median in the first half, that is marked.",
         log=True,
     ),
     Panel(

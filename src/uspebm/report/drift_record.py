@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ..data.points import point_word, said_count
 from ..detector.drift import DriftMonitor
 from ..detector.folder import DRIFT
 from ..support.files import whole_file
@@ -31,17 +32,19 @@ class DriftRecord(NamedTuple):
     """Rows, some of them."""
     lines: list[tuple[str, list[float]]]
     """log10 of capitals after those rows: of all together, and of the streams that grew most."""
+    images: bool = False
+    """Whether rows are images."""
 
     @property
     def said(self) -> str:
         """In a sentence."""
-        seen = f"{self.rows:,} row{'' if self.rows == 1 else 's'} of {self.data}, {self.date}"
+        seen = f"{said_count(self.rows, self.images)} of {self.data}, {self.date}"
         if self.alarm_at is None:
             return f"No drift in {seen}."
-        return f"Drift, noticed at row {self.alarm_at:,} of {seen}."
+        return f"Drift, noticed at {point_word(self.images)} {self.alarm_at:,} of {seen}."
 
 
-def keep_drift(folder: Path, monitor: DriftMonitor, data: str) -> None:
+def keep_drift(folder: Path, monitor: DriftMonitor, data: str, images: bool = False) -> None:
     """Write what ``monitor`` saw of ``data``, whole or not at all; what was there is replaced."""
     at, lines = monitor.over_time()
     step = -(-len(at) // MOST_DRAWN)
@@ -54,6 +57,7 @@ def keep_drift(folder: Path, monitor: DriftMonitor, data: str) -> None:
         monitor.alarm_level,
         at[::step],
         [(name, values[::step].tolist()) for name, values in lines],
+        images,
     )
     with whole_file(folder / DRIFT) as file:
         file.write(json.dumps(plain_numbers(record._asdict()), allow_nan=False).encode())
@@ -80,6 +84,7 @@ def drift_in(folder: Path) -> DriftRecord | None:
             float(kept.alarm_level),
             at,
             lines,
+            bool(kept.images),
         )
 
 
@@ -95,6 +100,7 @@ def drift_sections(record: DriftRecord | None) -> tuple[Section, ...]:
     """The evidence over time."""
     if record is None:
         return ()
+    word = point_word(record.images)
     lines = [
         line_trace(record.at, values, name, colour)
         for (name, values), colour in zip(record.lines, LINES, strict=False)
@@ -102,15 +108,15 @@ def drift_sections(record: DriftRecord | None) -> tuple[Section, ...]:
     level: dict[str, Any] = {"y0": record.alarm_level, "y1": record.alarm_level, "x0": 0, "x1": 1}
     shapes = [{"type": "line", "xref": "paper", **level, "line": {"color": "@wrong", "width": 1}}]
     layout = {
-        "xaxis": {"title": {"text": "rows"}},
+        "xaxis": {"title": {"text": f"{word}s"}},
         "yaxis": {"title": {"text": "evidence, log10"}},
         "showlegend": True,
         "shapes": shapes,
     }
     note = (
-        f"If rows are drawn like the data, the line of all together ever reaches "
+        f"If {word}s are drawn like the data, the line of all together ever reaches "
         f"{record.alarm_level:.3g} with a probability of at most {record.rate:g}."
     )
-    alt = f"Evidence of drift over {record.rows:,} rows. {record.said}"
+    alt = f"Evidence of drift over {said_count(record.rows, record.images)}. {record.said}"
     chart = Chart("Evidence over time", {"data": lines, "layout": layout}, alt, note, wide=True)
     return (Section("Drift", (Words(record.said), chart)),)

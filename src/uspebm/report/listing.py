@@ -1,7 +1,7 @@
 """Points to be looked at one by one: their scores, what makes them strange, and how they look."""
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal, NamedTuple
 
@@ -19,6 +19,8 @@ MOST_LISTED = 12
 NAMED_COLUMNS = 3
 NOTABLE = 0.2
 """Of the largest gain, what others need to be named beside it."""
+ABOUT_EQUAL = 0.1
+"""Standard deviations of a column, by which a value may differ from what was expected there."""
 USUAL = 1000
 """Rows whose medians tell what is usual, where a model does not."""
 
@@ -33,6 +35,8 @@ class Listed(NamedTuple):
     why: str
     picture: str = ""
     heat: str = ""
+    name: str = ""
+    """Of the image's file, where it has one."""
 
 
 class Extremes:
@@ -60,9 +64,16 @@ class Extremes:
 
 
 def listed(
-    detector: EnergyDetector, part: NDArray[Any], at: NDArray[np.int64], X: NDArray[Any]
+    detector: EnergyDetector,
+    part: NDArray[Any],
+    at: NDArray[np.int64],
+    X: NDArray[Any],
+    names: Sequence[str] = (),
 ) -> list[Listed]:
-    """Points ``part``, which are the rows ``at`` of their file; ``X``: rows as they usually are."""
+    """Points ``part``, which are the rows ``at`` of their file; ``X``: rows as they usually are.
+
+    ``names``: of the files of all images in order, if they have some.
+    """
     scores = np.maximum(scored_again(detector, part), FARTHEST_SCORE)
     p = p_values(detector.calibration_scores_, scores)
     if part.ndim == 2:
@@ -82,6 +93,7 @@ def listed(
             "",
             png(shown[k]),
             heat_png(shown[k], heat[k]),
+            names[row] if names else "",
         )
         for k, row in enumerate(at)
     ]
@@ -95,16 +107,34 @@ def _why(detector: EnergyDetector, X: NDArray[Any], part: NDArray[Any]) -> list[
     except ValueError:  # the model holds no rows to compare with
         return _far_from_medians(detector, X, part)
     assert isinstance(found, Reasons)
-    return [
-        "; ".join(
-            f"{found.columns[c]} is {_said(found.value[k, c])}, expected about "
-            f"{_said(found.expected[k, c])}"
-            for c in first
-            if found.gain[k, c] > max(0.0, NOTABLE * found.gain[k].max())
+    parts = detector.columns().parts
+    exact = [column.kind == "category" for column, _ in parts]
+    spread = [float(np.nanstd(X[:, own])) for _, own in parts]
+    texts = []
+    for k, order in enumerate(found.first(len(parts))):
+        notable = found.gain[k] > max(0.0, NOTABLE * found.gain[k].max())
+        # A row that was learned from gains by any change, however small: it comes to lie beside
+        # its own copy. So only the first reason may be a value about as expected.
+        named = [
+            c
+            for rank, c in enumerate(order)
+            if notable[c]
+            and (rank == 0 or _differ(found.value[k, c], found.expected[k, c], spread[c]))
+        ]
+        said = (
+            f"{found.columns[c]} is {_said(found.value[k, c])}, expected "
+            f"{'' if exact[c] else 'about '}{_said(found.expected[k, c])}"
+            for c in named[:NAMED_COLUMNS]
         )
-        or "no single column: their combination"
-        for k, first in enumerate(found.first(NAMED_COLUMNS))
-    ]
+        texts.append("; ".join(said) or "no single column: their combination")
+    return texts
+
+
+def _differ(value: object, expected: object, spread: float) -> bool:
+    """Whether a value is another than was expected; of numbers, by more than a little."""
+    if isinstance(value, float) and isinstance(expected, float):
+        return abs(value - expected) > ABOUT_EQUAL * spread
+    return value != expected
 
 
 def _far_from_medians(detector: EnergyDetector, X: NDArray[Any], part: NDArray[Any]) -> list[str]:

@@ -3,6 +3,7 @@
 What is found is plain, to be kept as evidence: texts, numbers and small pictures.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +33,16 @@ FEWEST_PIXELS = 4
 
 
 def looked_at(
-    detector: EnergyDetector, X: NDArray[Any], training: Path, seed: int
+    detector: EnergyDetector,
+    X: NDArray[Any],
+    training: Path,
+    seed: int,
+    names: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """What a page on the model shows beside the model itself."""
+    """What a page on the model shows beside the model itself.
+
+    ``names``: of the files that images come from, if they do.
+    """
     draws = np.random.default_rng(seed)
     chosen = np.sort(draws.permutation(len(X))[:LOOKED_AT])
     scores = scored_again(detector, X[chosen])
@@ -47,7 +55,7 @@ def looked_at(
         "rows": len(X),
         "scored": len(chosen),
         **{
-            end: [one._asdict() for one in listed(detector, X[at], at, X)]
+            end: [one._asdict() for one in listed(detector, X[at], at, X, names)]
             for end, at in ends.items()
         },
         "stand_ins": _stand_ins(detector, X[chosen], draws),

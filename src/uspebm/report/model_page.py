@@ -191,14 +191,12 @@ def shown_points(title: str, found: Sequence[Mapping[str, Any]]) -> tuple[Block,
 
 
 def _shown(title: str, found: Sequence[Mapping[str, Any]], which: str) -> Gallery:
-    pictures = [
-        Picture(
-            _image(one[which]),
-            f"Image {one['row']:,}, score {one['score']:.4g}",
-            f"{one['row']:,}: p {one['p']:.2g}",
-        )
-        for one in found
-    ]
+    pictures = []
+    for one in found:
+        # Nobody can count to an image in a folder; evidence of older versions has no names.
+        name = str(one.get("name") or f"{one['row']:,}")
+        alt, caption = f"Image {name}, score {one['score']:.4g}", f"{name}: p {one['p']:.2g}"
+        pictures.append(Picture(_image(one[which]), alt, caption))
     return Gallery(title, tuple(pictures))
 
 

@@ -8,6 +8,7 @@ of the plane (:func:`points_panel`) or images (:func:`images_panel`), and is the
 Only drawing needs matplotlib: it is imported when the first figure is made.
 """
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -54,6 +55,8 @@ class RunRecord(Protocol):
 
 def new_figure(columns: int, rows: int = 1, size: float = 3.2) -> "tuple[Figure, list[Axes]]":
     """A figure that needs no display, and its panels from left to right, top to bottom."""
+    # Of its search for fonts, once on every machine, nobody wants to know.
+    logging.getLogger("matplotlib.font_manager").setLevel(logging.WARNING)
     figure: Figure = need("matplotlib.figure", "drawing", "plots").Figure(
         figsize=(size * columns, size * rows), layout="constrained", dpi=150
     )

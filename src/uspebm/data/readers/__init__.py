@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...support.checks import at_least
 from ...support.reading import UnreadableError
@@ -24,6 +25,7 @@ __all__ = [
     "ImageFolder",
     "Shard",
     "Source",
+    "drawn_at",
     "is_table",
     "open_source",
     "some_rows",
@@ -81,6 +83,12 @@ def texts(path: Path, columns: Sequence[str]) -> Iterator[dict[str, list[str]]]:
 def is_table(path: Path) -> bool:
     """Whether the columns at ``path`` have names."""
     return path.name.lower().endswith((*CSV, *PARQUET)) and not path.is_dir()
+
+
+def drawn_at(count: int, limit: int, seed: int) -> NDArray[np.intp]:
+    """Which of ``count`` rows :func:`some_rows` takes, in ascending order and counted from 0."""
+    keys = np.random.default_rng(seed).random(count)
+    return np.sort(np.argpartition(keys, limit)[:limit]) if count > limit else np.arange(count)
 
 
 def some_rows(source: Source, limit: int, seed: int) -> Rows:

@@ -58,7 +58,8 @@
     // Where there is no room beside each other, names stand below each other, and below the chart.
     if (made.showlegend && figure.data.length > 2 && element.clientWidth < 480) {
       made.legend = { orientation: "v", x: 0, y: -0.35, yanchor: "top" };
-      element.style.height = `calc(14.5rem + ${20 * figure.data.length}px)`;
+      const named = (made.shapes ?? []).filter((one) => one.showlegend).length;
+      element.style.height = `calc(14.5rem + ${20 * (figure.data.length + named)}px)`;
     }
     return Plotly.react(element, coloured(figure.data), made, config);
   }
@@ -86,7 +87,8 @@
           return item;
         }));
         const at = { x0: stop.threshold, x1: stop.threshold, y0: 0, y1: 1, yref: "paper" };
-        const line = { type: "line", ...at, line: { color: "@wrong", width: 2, dash: "dash" } };
+        const look = { color: "@ink", width: 2.5, dash: "longdashdot" };
+        const line = { type: "line", ...at, line: look, name: "threshold", showlegend: true };
         plot(figure.querySelector(".plot"), {
           data: block.figure.data, layout: { ...block.figure.layout, shapes: [line] },
         });

@@ -111,12 +111,23 @@ export function imageInput(info, changed) {
   $("image-input").hidden = false;
 }
 
+/** The last such day up to today, as a field of dates takes it; models see only "Thu 07:30" of it. */
+function lastSuch(moment) {
+  const [day, time] = moment.split(" ");
+  const days = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
+  const found = new Date();
+  found.setDate(found.getDate() - ((found.getDay() - days.indexOf(day) + 7) % 7));
+  const two = (number) => String(number).padStart(2, "0");
+  return `${found.getFullYear()}-${two(found.getMonth() + 1)}-${two(found.getDate())}T${time}`;
+}
+
 function field(column) {
   if (column.kind !== "category" && column.kind !== "truth") {
     const made = document.createElement("input");
     made.type = column.kind === "date" ? "datetime-local" : "text";
     made.inputMode = column.kind === "date" ? "" : "decimal";
-    if (column.kind === "number") made.value = column.usual ?? "";
+    if (column.kind === "date") made.value = column.usual ? lastSuch(column.usual) : "";
+    else made.value = column.usual ?? "";
     return made;
   }
   const made = document.createElement("select");
