@@ -5,7 +5,7 @@ same EBM with several ρ (β varies, α is fixed): the larger ρ, the narrower t
 EBMs trained with several ρ: the larger ρ, the wider their modes, while their samples still match p.
 
 Presets (two cores), beside Fig. 1's row (a), which is shared:
-    PAPER  five values of ρ at the appendix's settings; an estimated five hours.
+    PAPER  five values of ρ at the appendix's settings; an estimated two hours.
     FAST   three values of ρ; about 13 minutes per seed on one thread.
     SMOKE  seconds.
 """

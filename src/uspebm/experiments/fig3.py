@@ -4,7 +4,7 @@
 one mode stay in that mode.
 
 Presets (two cores): row (b) of Fig. 1, watched while it trains.
-    PAPER  an estimated 80 minutes.    FAST  about three minutes per seed.    SMOKE  seconds.
+    PAPER  an estimated 25 minutes.    FAST  about three minutes per seed.    SMOKE  seconds.
 """
 
 import json
