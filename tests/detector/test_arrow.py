@@ -206,7 +206,7 @@ def test_what_cannot_be_scored_is_named(model: Path) -> None:
         arrow_scorer(model, ["gone"])(rows)
     with pytest.raises(ValueError, match=r"infinity in column 'a' in row 2 "):
         scorer(pa.RecordBatch.from_pandas(rows.assign(a=[0.0, np.inf, 0, 0, 0])))
-    with pytest.raises(ValueError, match="not numbers"):
+    with pytest.raises(ValueError, match="which is no number"):
         scorer(rows.assign(a="text"))
     with pytest.raises(ValueError, match="dict; Ray Data gives such with batch_format"):
         scorer({"a": np.zeros(3)})

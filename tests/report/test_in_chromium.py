@@ -100,7 +100,7 @@ def test_the_dial_shows_alarms_and_misses(browser: "Browser", reports: dict[str,
     assert page.locator(".readings").inner_text() != said
     assert "are missed" in said
     line = page.evaluate("() => document.querySelector('.dial .plot').layout.shapes[0].x0")
-    assert "threshold" in page.locator(".dial .legend").inner_text()
+    assert "threshold" in (page.locator(".dial .legend").text_content() or "")
     assert float(shown.inner_text().split()[-1]) == pytest.approx(line, rel=1e-3)
 
 
