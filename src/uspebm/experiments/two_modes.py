@@ -71,7 +71,7 @@ class LineSettings:
         return replace(line_recipe(name, phase), energy=energy, schedule=schedule)
 
 
-PAPER = LineSettings(slope_cells=1000)  # a tenth of the time: RESULTS.md says what that changes
+PAPER = LineSettings(slope_cells=1000)  # a tenth of the work: LOG.md says what that changes
 FAST = LineSettings(
     sampler=replace(LINE_SRLMC, chains=500),
     capacity=25_000,
