@@ -15,7 +15,7 @@ of its many solutions SRLMC ends in depends on where it began.
 Presets (two cores):
     PAPER  the appendix's settings: width 512, batch 1,000, 5,000 updates; chains see the
            gradient at 1,000 points and lines between (:mod:`uspebm.negative.interpolated`);
-           35 to 41 minutes on a busy thread for each row by chains.
+           about twenty minutes on a busy thread for each row by chains.
     FAST   width 128, batch 500, 3,000 updates; about twelve minutes per seed on one thread.
     SMOKE  seconds.
 """
