@@ -40,6 +40,11 @@ def text_column(path: Path) -> None:
 
 BAD: dict[str, tuple[str, Callable[[Path], object], list[str]]] = {
     "empty": ("x.csv", lambda p: p.write_text(""), ["is empty"]),
+    "letters of Windows": (
+        "x.csv",
+        lambda p: p.write_bytes(("a,b\n" + "1,rot\n3,grün\n" * 99).encode("cp1252")),
+        ["is not in UTF-8: byte 15, in line 3", "'grün'", "iconv -f WINDOWS-1252 -t UTF-8"],
+    ),
     "nan": ("x.npy", lambda p: np.save(p, with_value(6, 1, np.nan)), ["row 7 "]),
     "rows of gaps": (
         "x.csv",

@@ -265,15 +265,6 @@ def test_mistakes_far_down_are_found(
     refused(tmp_path / "x.csv", message)
 
 
-def test_bytes_that_are_not_utf_8(tmp_path: Path) -> None:
-    path = tmp_path / "x.csv"
-    path.write_bytes("höhe,b\n1,2\n".encode("latin-1"))
-    refused(path, "is not in UTF-8, as column 'h\ufffdhe' shows: save it so")
-    path.write_bytes("a,b\n1,größer\n".encode("latin-1"))
-    refused(path, "column 'b' holds 'gr")
-    assert open_source(path, drop=["b"]).read().tolist() == [[1]]
-
-
 PARQUETS: dict[str, tuple[dict[str, Any], str]] = {
     "no rows": ({"a": np.zeros(0)}, "has no rows"),
     "null": ({"a": [1] * 9 + [None]}, "no value in column 'a' in row 10 "),

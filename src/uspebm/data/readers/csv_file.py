@@ -18,6 +18,7 @@ from ..said_numbers import as_number, is_measured, is_number
 from ..unpacking import unzipped_size, unzipped_stream
 from .cells import Wish, cells_of, encoded, encoding_of, texts_of, type_to_read
 from .columns import arrow, chosen_columns, quoted, remedy, side_by_side
+from .foreign_text import refuse_foreign_text, refuse_wide_letters
 from .source import Rows, Source, refuse_rows
 
 WANTED = {
@@ -68,11 +69,8 @@ class CSVFile(Source):
         first, second = self._first_lines()
         self._header = self._has_names(first, second)
         self._names = first if self._header else [str(k) for k in range(len(first))]
+        self._refuse_foreign_names(self._names if columns is None else columns, drop)
         self.columns = chosen_columns(path, self._names, columns, drop)
-        if strange := [name for name in self.columns if "\ufffd" in name]:
-            raise UnreadableError(
-                f"{path} is not in UTF-8, as column {quoted(strange[0])} shows: save it so"
-            )
         self.event_shape = (len(self.columns),)
         self._types: dict[str, Any] = {}
         self._as_they_are, self._wide = isinstance(wish, str), False
@@ -226,6 +224,7 @@ class CSVFile(Source):
     def _first_lines(self) -> tuple[list[str], list[str] | None]:
         with reading(self.path), self._stream() as stream:
             begin = stream.read(CSV_BLOCK)
+            refuse_wide_letters(self.path, begin)
             # Wrong bytes matter in names and numbers only; in numbers pyarrow finds them.
             text = io.StringIO(begin.decode("utf-8-sig", errors="replace"), newline="")
             lines = filter(None, csv.reader(text, delimiter=self._delimiter))
@@ -244,6 +243,17 @@ class CSVFile(Source):
         if second is None and not all(map(is_number, first)):
             raise UnreadableError(f"{self.path} has a line of names, but no rows")
         return first, second
+
+    def _refuse_foreign_names(self, wanted: Sequence[str], drop: Sequence[str]) -> None:
+        """Wrong bytes in a name matter where it is taken, or may be one that is missed."""
+        strange = {name for name in self._names if "\ufffd" in name}
+        if strange and (strange & {*wanted} - {*drop} or {*wanted, *drop} - {*self._names}):
+            self._find_foreign_text()
+
+    def _find_foreign_text(self) -> None:
+        """An error that says where the file is not in UTF-8, if it is not."""
+        with reading(self.path), self._stream() as stream:
+            refuse_foreign_text(self.path, stream)
 
     @contextmanager
     def _stream(self) -> Iterator[IO[bytes]]:
@@ -276,6 +286,8 @@ class CSVFile(Source):
                 ):
                     yield reader
             except pa.ArrowException as error:
+                if "invalid UTF8" in str(error):
+                    self._find_foreign_text()
                 raise UnreadableError(f"{self.path}: {self._explained(error)}") from error
 
     def _explained(self, error: Exception) -> str:
