@@ -11,6 +11,7 @@ from PIL import Image
 from starlette.testclient import TestClient
 
 from uspebm import EnergyDetector, save_model
+from uspebm.serve.asked import ALLOWED
 from uspebm.serve.limits import Limits
 
 from .common import FRAME, PIXELS, TABLE, npy, post, serving
@@ -117,13 +118,40 @@ def test_gaps_are_refused_where_they_cannot_be_filled(tmp_path: Path) -> None:
     assert "takes no gaps" in answer.json()["error"]
 
 
-@pytest.mark.parametrize(
-    "ask", ["false_alarm_rate=0", "false_alarm_rate=x", "why=-1", "why=101", "nearest=21", "x=1"]
-)
+RATE = "is not a number between 0 and 1, such as 0.05"
+REASONS, NEAREST = "is not a whole number from 0 to 100", "is not a whole number from 0 to 20"
+UNKNOWN = "give false_alarm_rate, why or nearest"
+QUESTIONS = {
+    "false_alarm_rate=0": f"false_alarm_rate: '0' {RATE}",
+    "false_alarm_rate=1": f"false_alarm_rate: '1' {RATE}",
+    "false_alarm_rate=x": f"false_alarm_rate: 'x' {RATE}",
+    "false_alarm_rate=nan": f"false_alarm_rate: 'nan' {RATE}",
+    "false_alarm_rate=": f"false_alarm_rate: '' {RATE}",
+    "why=-1": f"why: '-1' {REASONS}",
+    "why=101": f"why: '101' {REASONS}",
+    "why=1.5": f"why: '1.5' {REASONS}",
+    f"why={'9' * 5000}": f"why: '999999999999...9999999999999' {REASONS}",
+    "nearest=21": f"nearest: '21' {NEAREST}",
+    "nearest=%1b%5b2J%0a": rf"nearest: '\x1b[2J\n' {NEAREST}",
+    "x=1": f"there is no parameter 'x': {UNKNOWN}",
+    "%0a=1": rf"there is no parameter '\n': {UNKNOWN}",
+    "false_alarm_rate=0&why=-1": f"false_alarm_rate: '0' {RATE}",
+}
+
+
+@pytest.mark.parametrize("ask", QUESTIONS, ids=lambda ask: str(ask)[:30])
 def test_questions_are_checked(table: TestClient, ask: str) -> None:
     answer = post(table, npy(TABLE[:1]), ask=f"?{ask}")
     assert answer.status_code == 422
-    assert answer.json()["error"].startswith(f"{ask.partition('=')[0]}: ")
+    assert answer.json() == {"error": QUESTIONS[ask]}
+
+
+def test_what_is_said_to_be_allowed_is(table: TestClient) -> None:
+    for ask in ("false_alarm_rate=0.05", "why=0", "why=100", "nearest=0", "nearest=20"):
+        assert post(table, npy(TABLE[:1]), ask=f"?{ask}").status_code == 200, ask
+    document = table.get("/openapi.json").json()
+    asked = {one["name"] for one in document["paths"]["/score"]["post"]["parameters"]}
+    assert asked == ALLOWED.keys()
 
 
 def test_too_much_is_refused(served: Path) -> None:

@@ -8,11 +8,12 @@ from typing import Annotated, Any
 
 from fastapi import FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp
 
 from .. import __version__
+from .asked import AskedQuery, said_of_query
 from .decoding import decoder_of
 from .guard import FAILED, Guard, as_json
 from .limits import RefusedRequestError
@@ -29,19 +30,6 @@ PAGE = {
     "/docs.js": ("docs.js", "text/javascript; charset=utf-8"),
 }
 """All files that are served: a path is looked up here, and never on the disk."""
-
-
-class AskedQuery(BaseModel):
-    """What may stand behind the question mark."""
-
-    model_config = ConfigDict(extra="forbid")
-    false_alarm_rate: float | None = Field(
-        None, gt=0, lt=1, description="Of the verdicts; left out: the model's own threshold."
-    )
-    why: int = Field(
-        0, ge=0, le=100, description="Reasons of each row: its so many costliest columns."
-    )
-    nearest: int = Field(0, ge=0, le=20, description="Training points nearest to each row.")
 
 
 class ScoredRows(BaseModel):
@@ -180,9 +168,7 @@ def _explain_errors(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def invalid(_: Request, error: RequestValidationError) -> Response:
-        found = error.errors()[0]
-        where = str(found["loc"][-1]) if found["loc"] else "the request"
-        return _json({"error": f"{where[:100]}: {found['msg']}"}, 422)
+        return _json({"error": said_of_query(error.errors()[0])}, 422)
 
     @app.exception_handler(HTTPException)
     async def elsewhere(_: Request, error: HTTPException) -> Response:
