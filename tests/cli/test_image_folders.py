@@ -281,7 +281,7 @@ def test_too_few_images_that_are_left(tmp_path: Path, capsys: pytest.CaptureFixt
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 12
     assert lines[10] == f"uspebm: skipped: 92 more files of {data}"
-    assert lines[11].startswith(f"uspebm: {data}: 18 rows, but a false-alarm rate of 0.05 needs")
+    assert lines[11].startswith(f"uspebm: {data}: 18 images, but a false-alarm rate of 0.05 needs")
     assert not (tmp_path / "m").exists()
 
 

@@ -77,6 +77,17 @@ def test_help_is_instant() -> None:
     assert min(took[1::2]) < SECONDS
 
 
+@pytest.mark.parametrize("command", ["fit", "score", "drift"])
+def test_help_knows_of_images(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Commands that take both speak of both."""
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    said = " ".join(capsys.readouterr().out.lower().split())
+    assert "row or image" in said or "rows or images" in said
+    for wrong in ("of the rows", "of normal rows", "all rows", "every row,", "every row is"):
+        assert wrong not in said
+
+
 @pytest.mark.parametrize("command", [["demo"], ["reproduce", "fig4"], ["bench", "--quick"]])
 def test_a_file_for_a_folder_is_refused_before_any_work(
     command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]

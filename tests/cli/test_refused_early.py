@@ -12,7 +12,7 @@ from uspebm.cli import fit, user_data
 from uspebm.detector import energy_detector, fitting, folder
 from uspebm.recipes.named import RECIPE_NAMES
 
-from .common import QUICK, TABLE, content, no_work, run, write_csv
+from .common import IMAGES, QUICK, TABLE, content, no_work, run, write_csv, write_images
 
 FLAG_MISTAKES: dict[str, tuple[str, list[str]]] = {
     "rate of zero": ("argument --false-alarm-rate: 0 must lie", ["--false-alarm-rate", "0"]),
@@ -67,6 +67,21 @@ def test_too_few_rows_are_seen_before_reading_where_the_file_tells(
     no_work(monkeypatch, "some_rows")
     np.save(tmp_path / "x.npy", TABLE[:18])
     refused("needs at least 19", "fit", tmp_path / "x.npy", "--out", tmp_path / "new")
+
+
+@pytest.mark.parametrize("name", ["x.npy", "folder"])
+def test_too_few_images_are_called_images(
+    tmp_path: Path, refused: Callable[..., None], name: str
+) -> None:
+    path = tmp_path / name
+    if name == "folder":
+        write_images(path, IMAGES[:18])
+        fewer = [*("fit", path, "--out", tmp_path / "new", "--rows"), "3"]
+        refused("--rows 3: 3 images, but a false-alarm rate of", *fewer)
+    else:
+        np.save(path, IMAGES[:18])
+    said = [f"{path}: 18 images, but ", "needs at least 19; give more images, or a higher rate"]
+    refused(said, "fit", path, "--out", tmp_path / "new")
 
 
 class LearningError(Exception):

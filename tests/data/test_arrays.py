@@ -29,6 +29,16 @@ def test_arrays_that_are_refused(tmp_path: Path, case: str, ending: str) -> None
     refused(tmp_path / f"x{ending}", message)
 
 
+def test_images_with_gaps_are_called_images(tmp_path: Path) -> None:
+    images = np.zeros((9, 4, 5))
+    images[2, 1, 1] = np.nan
+    np.save(tmp_path / "x.npy", images)
+    refused(tmp_path / "x.npy", "in image 3 (counted from 1); fill in or leave out such images")
+    images[7] = np.inf
+    np.save(tmp_path / "x.npy", images)
+    refused(tmp_path / "x.npy", "in at least 2 images: 3, 8 (counted from 1)")
+
+
 def test_archives_of_several_arrays(tmp_path: Path) -> None:
     np.savez(tmp_path / "x.npz", a=TABLE, b=TABLE)
     refused(tmp_path / "x.npz", "holds 'a', 'b', and needs one array, or one called 'X' or 'x'")

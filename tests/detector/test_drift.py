@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from tests.detector.common import Values
@@ -155,6 +156,19 @@ def test_pieces_of_a_stream_and_models_from_disk(tmp_path: Path) -> None:
     assert monitor.suspects()[0][0] == "x"
     monitor.draw(tmp_path / "drift.png")
     assert (tmp_path / "drift.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_picture_counts_images_or_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[str] = []
+
+    def note(figure: Figure, *_: object, **__: object) -> None:
+        drawn.append(figure.axes[0].get_xlabel())
+
+    monkeypatch.setattr(drift, "save_figure", note)
+    for data in (DRAWS.normal(size=(40, 6, 6)), rows(40)):
+        found = EnergyDetector(random_state=0).fit(data)
+        DriftMonitor(found).update(data[:9]).draw(Path("x.png"))
+    assert drawn == ["images", "rows"]
 
 
 def test_few_images_that_folds_calibrate() -> None:

@@ -176,6 +176,19 @@ def test_too_much_is_refused(served: Path) -> None:
         assert found["warnings"] == ["reasons and neighbours are given of the first 2 rows"]
 
 
+def test_too_many_images_are_called_images(served: Path) -> None:
+    with serving(served / "pixels", Limits(rows=5, explained=2)) as client:
+        for body, kind in ((npy(PIXELS[:6]), NPY), (rows(*PIXELS[:6].tolist()), JSON)):
+            answer = post(client, body, kind)
+            assert answer.status_code == 413
+            assert "more than 5 images: send them" in answer.json()["error"]
+        found = post(client, npy(PIXELS[:3]), ask="?why=1").json()
+        assert found["warnings"] == ["reasons and neighbours are given of the first 2 images"]
+        for body in (b"{", b"[]", rows()):
+            error = post(client, body, JSON).json()["error"]
+            assert error.endswith('give {"rows": [...]}, each an image: a list of lists of numbers')
+
+
 def test_bytes_in_flight_are_counted_and_given_back(served: Path) -> None:
     with serving(served / "named", Limits(bodies=500)) as client:
         for _ in range(3):

@@ -50,3 +50,13 @@ def test_chunks_of_any_kind_are_counted(monkeypatch: pytest.MonkeyPatch) -> None
     first, second = console.export_text().splitlines()
     assert first.startswith("reading 3 of 4 rows, ")
     assert second.startswith("reading 4 of 4 rows, ")
+
+
+def test_images_are_called_images(monkeypatch: pytest.MonkeyPatch) -> None:
+    console = Console(force_terminal=False, width=100, record=True)
+    monkeypatch.setattr(progress, "console", console)
+    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.0)
+    list(progress.counted([[1, 2, 3]], 4, "reading", images=True))
+    (line,) = console.export_text().splitlines()
+    assert line.startswith("reading 3 of 4 images, ")
+    assert line.endswith(" images/s")

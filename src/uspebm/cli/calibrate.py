@@ -35,10 +35,10 @@ def add_calibrate(commands: Commands) -> None:
 @answering
 def run_calibrate(arguments: Namespace) -> None:
     """Set thresholds by other data."""
-    from ..data.points import said_count
     from ..data.readers import texts
     from ..detector.folder import check_place, load, save_model
     from ..evaluation.calibration import effective_size
+    from ..support.words import said_count
     from .user_data import as_weights, columns_found, open_for
 
     check_place(arguments.out)

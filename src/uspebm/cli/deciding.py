@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..data.points import point_word, said_count
 from ..detector.energy_detector import EnergyDetector
 from ..evaluation import calibration as conformal
 from ..evaluation.calibration import Reals
+from ..support.words import point_word, said_count
 
 ScoredChunk = tuple[NDArray[Any], Reals]
 Decided = tuple[NDArray[Any], Reals, Reals, NDArray[np.bool_]]

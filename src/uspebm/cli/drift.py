@@ -31,7 +31,7 @@ def add_drift(commands: Commands) -> None:
         "drift",
         run_drift,
         "ask whether new data still look like the old",
-        "Watch the rows of a file, in their order and in constant memory, by a test martingale: if "
+        "Watch rows or images, in their order and in constant memory, by a test martingale: if "
         "they are drawn like the data that the model was fitted to, an alarm is raised with at "
         "most the stated probability, however many there are.",
     )
@@ -41,7 +41,7 @@ def add_drift(commands: Commands) -> None:
     command.add_argument(
         "--batch",
         action="store_true",
-        help="one test of all rows together, whatever their order, instead of watching them",
+        help="one test of all of them together, whatever their order, instead of watching them",
     )
     command.add_argument(
         "--out", type=Path, metavar="FILE", help="a .png or .svg of the evidence over time"
@@ -108,17 +108,17 @@ def _batch(arguments: Namespace, detector: "EnergyDetector", source: "Source") -
 
 
 def _stream(arguments: Namespace, detector: "EnergyDetector", source: "Source") -> None:
-    from ..data.points import point_word, said_count
     from ..data.readers.source import at_a_time
     from ..detector.drift import DriftMonitor, Streams
     from ..support.progress import counted
+    from ..support.words import point_word, said_count
     from .user_data import columns_found
 
     images = len(detector.event_shape_) > 1
     streams = Streams(detector)
     monitor = DriftMonitor(streams, arguments.false_alarm_rate)
     chunks = source.chunks(at_a_time(source.event_shape, 4096))
-    for chunk in counted(chunks, source.rows, "watching"):
+    for chunk in counted(chunks, source.rows, "watching", images):
         with columns_found():
             monitor.update(chunk)
     if arguments.out is not None:

@@ -69,7 +69,8 @@ def fit_flags(command: argparse.ArgumentParser) -> None:
         "(height x width), also when they are scored (default: they must have one size)",
     )
     skip_flag(command)
-    number_flag(command, "--rows", whole(2), 200_000, "rows to learn from at most, drawn at random")
+    most = "rows or images to learn from at most, drawn at random"
+    number_flag(command, "--rows", whole(2), 200_000, most)
     _training_flags(command)
     command.add_argument(
         "--config",
@@ -105,17 +106,17 @@ def _training_flags(command: argparse.ArgumentParser) -> None:
         type=calibration,
         default="auto",
         metavar="SHARE",
-        help="share of the rows kept for thresholds; or folds, for recipes that train nothing: "
-        "none is kept, and every row is scored without its fold (default: folds where that takes "
-        "a moment, otherwise 0.2)",
+        help="share of the data kept for thresholds; or folds, for recipes that train nothing: "
+        "none is kept, and all are scored without their fold (default: folds where that takes a "
+        "moment, otherwise 0.2)",
     )
-    number_flag(command, "--false-alarm-rate", share, 0.05, "of normal rows, called outliers")
+    number_flag(command, "--false-alarm-rate", share, 0.05, "of normal data, called outliers")
     command.add_argument(
         "--contamination",
         type=share,
         default=0.0,
         metavar="FLOAT",
-        help="share of the rows that may be faults: so many, the least likely, are neither "
+        help="share of the data that may be faults: so many, the least likely, are neither "
         "learned from nor calibrated by, so of fewer faults more alarms are false (default: none)",
     )
     number_flag(command, "--seed", whole(0, 2**32 - 1), 0, "random seed")
@@ -139,10 +140,10 @@ def _training_flags(command: argparse.ArgumentParser) -> None:
 @answering
 def run_fit(arguments: Namespace) -> None:
     """Learn a detector and save it."""
-    from ..data.points import said_count
     from ..detector.folder import ABOUT, check_place
     from ..report.looking import looked_at
     from ..support.group import current_group
+    from ..support.words import said_count
     from .user_data import names_read, skipped_of
 
     began = monotonic()
@@ -193,8 +194,8 @@ def learn_and_save(arguments: Namespace) -> "tuple[EnergyDetector, Rows, Source]
 
     What was kept of its training is still there.
     """
-    from ..data.points import said_count
     from ..detector.folder import save_model
+    from ..support.words import said_count
 
     detector, X, source, made = _learned(arguments)
     detector.dropped_columns_ = tuple(arguments.drop)
@@ -242,7 +243,7 @@ def _learned(arguments: Namespace) -> "tuple[EnergyDetector, Rows, Source, dict[
         verbose=True,
     )
     enough = partial(refuse_too_few, arguments)
-    enough(arguments.rows, f"--rows {arguments.rows}")
+    enough(arguments.rows, f"--rows {arguments.rows}", arguments.data.is_dir())
     refuse_without_folder("--resize", arguments.resize, [arguments.data])
     refuse_without_folder("--skip-bad", arguments.skip_bad, [arguments.data])
     rules = FolderRules(arguments.resize, arguments.skip_bad)
@@ -250,10 +251,10 @@ def _learned(arguments: Namespace) -> "tuple[EnergyDetector, Rows, Source, dict[
         arguments.data, drop=arguments.drop, images=rules, wish=hints_of(arguments)
     )
     if source.rows is not None:
-        enough(source.rows, str(source.path))
+        enough(source.rows, str(source.path), len(source.event_shape) > 1)
     X = some_rows(source, arguments.rows, arguments.seed)
     tell_skipped(source)
-    enough(len(X), str(source.path))
+    enough(len(X), str(source.path), X.ndim > 2)
     check_columns(source, X)
     tell_repeated(source, X)
     made = how_made(arguments)

@@ -34,10 +34,10 @@ def add_score(commands: Commands) -> None:
         commands,
         "score",
         run_score,
-        "score the rows of a file",
-        "Write score, p-value and decision for every row, in the file's order. Columns are found "
-        "by name if model and file have names: their order does not matter, nor do further ones. "
-        "Of a folder of images, the first column has the files' paths in it.",
+        "score rows or images",
+        "Write score, p-value and decision for every row or image, in their order. Columns are "
+        "found by name if model and file have names: their order does not matter, nor do further "
+        "ones. Of a folder of images, the first column has the files' paths in it.",
     )
     model_argument(command)
     command.add_argument("data", type=Path, metavar="DATA", help=DATA_FILES)
@@ -80,8 +80,8 @@ def _decision_flags(command: argparse.ArgumentParser) -> None:
         "--false-discovery-rate",
         type=share,
         metavar="FLOAT",
-        help="decide over all rows together, so that of those called outliers at most this share "
-        "is not, on average (Benjamini and Hochberg); instead of --false-alarm-rate",
+        help="decide over all of DATA together, so that of those called outliers at most this "
+        "share is not, on average (Benjamini and Hochberg); instead of --false-alarm-rate",
     )
     command.add_argument(
         "--confidence",
@@ -109,10 +109,10 @@ def _decision_flags(command: argparse.ArgumentParser) -> None:
 @answering
 def run_score(arguments: Namespace) -> None:
     """Write scores, p-values and decisions."""
-    from ..data.points import said_count
     from ..data.writers import SCORE_COLUMNS, check_sink, open_sink
     from ..detector.folder import load
     from ..support.files import check_writable
+    from ..support.words import said_count
     from .deciding import decisions
     from .user_data import open_for, row_chunks, scored_rows, tell_skipped
     from .why import explaining

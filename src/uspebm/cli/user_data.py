@@ -23,6 +23,7 @@ from ..detector.energy_detector import EnergyDetector
 from ..detector.fitting import MOST_FOLDED, USUAL_SHARE
 from ..detector.steady import group_size, steady_scores
 from ..support.progress import counted
+from ..support.words import point_word, said_count
 from .output import warn
 
 ROWS_AT_A_TIME = 4096
@@ -236,7 +237,8 @@ def scored_rows(
     """
     said: set[type[Warning]] = set()
     empty: NDArray[np.bool_] | None = None  # columns so far; images have none
-    for chunk in counted(row_chunks(detector, source), source.rows, title):
+    images = len(source.event_shape) > 1
+    for chunk in counted(row_chunks(detector, source), source.rows, title, images):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", UserWarning)
             try:
@@ -257,7 +259,7 @@ def scored_rows(
     _tell_unfilled(source, empty)
 
 
-def refuse_too_few(arguments: Namespace, rows: int, what: str) -> None:
+def refuse_too_few(arguments: Namespace, rows: int, what: str, images: bool = False) -> None:
     """Those that calibrate are some of the ``rows``, or all; too few cannot tell rare alarms."""
     rate, part = arguments.false_alarm_rate, arguments.calibration
     if part == "auto":
@@ -279,6 +281,6 @@ def refuse_too_few(arguments: Namespace, rows: int, what: str) -> None:
     while kept(wanted) < needed:  # halves are rounded to even numbers
         wanted += 1
     raise ValueError(
-        f"{what}: {rows} row{'s' if rows > 1 else ''}, but a false-alarm rate of {rate:g} needs at "
-        f"least {wanted}{said}; give more rows, or a higher rate"
+        f"{what}: {said_count(rows, images)}, but a false-alarm rate of {rate:g} needs at least "
+        f"{wanted}{said}; give more {point_word(images)}s, or a higher rate"
     )

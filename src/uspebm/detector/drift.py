@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.stats import ks_2samp
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
@@ -39,6 +39,7 @@ from ..evaluation.calibration import Reals, lowered
 from ..evaluation.martingale import Order, SimpleJumper, UrnRanks, log10_mean
 from ..support.plots import COLOURS, new_figure, save_figure
 from ..support.randomness import generator
+from ..support.words import point_word
 from .energy_detector import EnergyDetector
 from .reasons import held_rows, without_gaps
 from .scorer import Scorer
@@ -75,6 +76,7 @@ class Streams:
         names: Of the streams.
         columns: The table's column that each is a number of; None for the score.
         dates: Columns that are not watched by themselves, but by the score.
+        images: Whether that is what the rows are.
     """
 
     def __init__(self, detector: EnergyDetector) -> None:
@@ -86,7 +88,8 @@ class Streams:
         self.dates: tuple[str, ...] = ()
         self.references: list[Reals] = [detector.calibration_scores_]
         energy = detector.scorer_.energy
-        if len(detector.event_shape_) > 1:
+        self.images = len(detector.event_shape_) > 1
+        if self.images:
             if detector.folded_ and isinstance(energy, FeatureEnergy) and len(energy.centres) > 2:
                 self._watch_pixels(energy)
             return
@@ -169,13 +172,11 @@ class DriftMonitor:
         lots = np.random.default_rng(generator(random_state, "lots").initial_seed())
         self._ranks = [UrnRanks(known, lots) for known in self._streams.references]
         self._jumper = SimpleJumper(len(self._ranks))
-        self.rows, self.alarm_at, self.log10_capital = 0, None, 0.0
-        self._capitals: Reals = np.zeros(len(self._ranks))
-        self._highest = self._capitals
+        self.rows, self.log10_capital = 0, 0.0
+        self.alarm_at: int | None = None
+        self._capitals = self._highest = np.zeros(len(self._ranks))
         self.history: list[tuple[int, Reals]] = []
         self._step = 1
-
-    alarm_at: int | None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -256,7 +257,7 @@ class DriftMonitor:
         panel.axhline(self.alarm_level, color="grey", linestyle="--", linewidth=0.8, label="alarm")
         if self.alarm_at is not None:
             panel.axvline(self.alarm_at, color="grey", linewidth=0.8)
-        panel.set_xlabel("rows", fontsize=8)
+        panel.set_xlabel(f"{point_word(self._streams.images)}s", fontsize=8)
         panel.set_ylabel("evidence of drift, log10", fontsize=8)
         panel.tick_params(labelsize=7)
         # Where evidence begins, which is at zero: above it there is room.
@@ -277,8 +278,7 @@ def batch_drift(detector: EnergyDetector | Streams, X: ArrayLike) -> BatchDrift:
     ('column 2', True)
     """
     streams = _streams_of(detector)
-    values: NDArray[np.float64] = streams(X)
-    tests = zip(streams.references, values.T, strict=True)
+    tests = zip(streams.references, streams(X).T, strict=True)
     p = np.array([_ks(Order(known), known, new) for known, new in tests])
     worst = int(p.argmin())
     least = min(1.0, float(p[worst]) * len(p))

@@ -241,7 +241,7 @@ def fold_scores(plan: Plan, points: Tensor) -> Tensor:
     for fold in folds.unique().tolist():
         inside, outside = points[folds != fold], points[folds == fold]
         if len(inside) < 2:
-            raise ValueError("all rows are alike, or there are too few: there is nothing to learn")
+            raise ValueError("all points are alike, or they are too few: there is nothing to learn")
         made = learn(plan, inside)
         scorer = Scorer(made.units, made.energy).eval()
         scores[folds == fold] = calibration_scores(scorer, outside)

@@ -5,11 +5,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..data.points import point_word, said_count
 from ..detector.drift import DriftMonitor
 from ..detector.folder import DRIFT
 from ..support.files import whole_file
 from ..support.reading import reading
+from ..support.words import point_word, said_count
 from .curves import MOST_DRAWN, line_trace
 from .html import plain_numbers
 from .page import Chart, Remark, Section, Words

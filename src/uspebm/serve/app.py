@@ -102,7 +102,7 @@ def _add_score(app: FastAPI, service: Service) -> None:
 async def _parts(request: Request, most: int, seconds: float) -> AsyncIterator[bytes]:
     """A body as it comes, as long as it is not too much and not too slow."""
     too_much = RefusedRequestError(
-        413, f"the body is larger than {most:,} bytes: send fewer rows at once"
+        413, f"the body is larger than {most:,} bytes: send less at once"
     )
     said = request.headers.get("content-length", "0")
     if said.isdigit() and int(said) > most:

@@ -35,7 +35,7 @@ def decoded(model: ServedModel, kind: str, body: bytes, limits: Limits) -> NDArr
     except MissingExtraError as error:
         raise RefusedRequestError(501, f"the service lacks a package: {error}") from error
     if found.ndim and len(found) > limits.rows:
-        raise too_many_rows(limits)
+        raise too_many_rows(limits, model.of_images)
     return found
 
 
@@ -101,12 +101,12 @@ def _table(model: ServedModel, path: Path, limits: Limits) -> NDArray[Any]:
             f"{described(model.event_shape)}"
         )
     if (source.rows or 0) > limits.rows:
-        raise too_many_rows(limits)
+        raise too_many_rows(limits, model.of_images)
     gathered = Gathered(source.rows)
     for chunk in source.chunks(min(DECODED_ROWS, limits.rows + 1)):
         gathered.add(chunk)
         if gathered.count > limits.rows:
-            raise too_many_rows(limits)
+            raise too_many_rows(limits, model.of_images)
     if not gathered.count:
         raise UnreadableError(f"{path} has no rows")
     return gathered.array()

@@ -115,7 +115,7 @@ class Guard:
             return ABANDONED
         except TimeoutError:
             error = RefusedRequestError(
-                504, f"it took more than {seconds:g} seconds: send fewer rows at once"
+                504, f"it took more than {seconds:g} seconds: send less at once"
             )
         except Exception as found:  # a mistake of ours; what was sent may be in its message
             where = found.__traceback__

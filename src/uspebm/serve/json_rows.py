@@ -9,10 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..data.encoding import EncodedColumn, Encoding
+from ..support.words import point_word
 from .limits import Limits, RefusedRequestError, too_many_rows
 from .served_model import ServedModel
 
 FORM = 'give {"rows": [...]}, each row a list of values or an object by column'
+IMAGE_FORM = 'give {"rows": [...]}, each an image: a list of lists of numbers'
 LARGEST_NUMBER = 1e308
 """JSON has larger ones, and computers have not."""
 LONGEST_TEXT = 10_000
@@ -21,18 +23,19 @@ LONGEST_TEXT = 10_000
 
 def rows_of_json(model: ServedModel, body: bytes, limits: Limits) -> NDArray[Any]:
     """Rows ``(N, d)`` of a table as numbers, or images as they are."""
+    form = IMAGE_FORM if model.of_images else FORM
     try:
         said = json.loads(body, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         what = "lists within lists without end" if isinstance(error, RecursionError) else str(error)
-        raise RefusedRequestError(400, f"the body is no JSON ({what}): {FORM}") from None
+        raise RefusedRequestError(400, f"the body is no JSON ({what}): {form}") from None
     if not isinstance(said, dict) or set(said) != {"rows"} or not isinstance(said["rows"], list):
-        raise RefusedRequestError(400, f"the body is JSON of another form: {FORM}")
+        raise RefusedRequestError(400, f"the body is JSON of another form: {form}")
     rows = said["rows"]
     if not rows:
-        raise RefusedRequestError(400, f"there are no rows: {FORM}")
+        raise RefusedRequestError(400, f"there are no {point_word(model.of_images)}s: {form}")
     if len(rows) > limits.rows:
-        raise too_many_rows(limits)
+        raise too_many_rows(limits, model.of_images)
     if not model.of_images:
         return _table(model, rows)
     # numpy would take them for 1 and 0; an image has no other place for such words.

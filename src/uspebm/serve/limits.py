@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from ..support.checks import at_least, positive
+from ..support.words import said_count
 
 
 @dataclass(frozen=True)
@@ -54,8 +55,9 @@ class RefusedRequestError(Exception):
         self.headers = headers or {}
 
 
-def too_many_rows(limits: Limits) -> RefusedRequestError:
+def too_many_rows(limits: Limits, images: bool) -> RefusedRequestError:
     """What is said of more rows than may come at once."""
     return RefusedRequestError(
-        413, f"there are more than {limits.rows:,} rows: send them in several requests"
+        413,
+        f"there are more than {said_count(limits.rows, images)}: send them in several requests",
     )

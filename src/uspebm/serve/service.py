@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ..support.words import said_count
 from .batching import Batcher
 from .decoding import decoded, is_quick
 from .drift_watch import DriftWatch
@@ -102,7 +103,8 @@ class Service:
         found |= await self._reasons(model, X, points, wanted)
         if len(points) > self.limits.explained and (wanted.why or wanted.nearest):
             found["warnings"].append(
-                f"reasons and neighbours are given of the first {self.limits.explained} rows"
+                "reasons and neighbours are given of the first "
+                + said_count(self.limits.explained, model.of_images)
             )
         return found
 

@@ -15,6 +15,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from .words import point_word
+
 console = Console(highlight=False)
 SECONDS_BETWEEN_LINES = 10.0
 
@@ -85,8 +87,14 @@ def _lines(
         yield record
 
 
-def counted(chunks: Iterable[_Chunk], total: int | None, title: str) -> Iterator[_Chunk]:
-    """Pass ``chunks`` of rows on while showing how many there were, of ``total``, and how fast."""
+def counted(
+    chunks: Iterable[_Chunk], total: int | None, title: str, images: bool = False
+) -> Iterator[_Chunk]:
+    """Pass ``chunks`` of rows on while showing how many there were, of ``total``, and how fast.
+
+    Rows are called what they are: ``images``, where they are some.
+    """
+    word = f"{point_word(images)}s"
     began = last = time.monotonic()
     rows = 0
     with Progress(*_columns(), console=console, disable=not console.is_terminal) as progress:
@@ -95,11 +103,11 @@ def counted(chunks: Iterable[_Chunk], total: int | None, title: str) -> Iterator
             yield chunk
             rows += len(chunk)
             now = time.monotonic()
-            rate = f"{rows / max(now - began, 1e-9):,.0f} rows/s"
+            rate = f"{rows / max(now - began, 1e-9):,.0f} {word}/s"
             progress.update(task, completed=rows, figures=rate)
             if not console.is_terminal and now - last >= SECONDS_BETWEEN_LINES:
                 of = "" if total is None else f" of {total:,}"
-                console.print(f"{title} {rows:,}{of} rows, {rate}", soft_wrap=True)
+                console.print(f"{title} {rows:,}{of} {word}, {rate}", soft_wrap=True)
                 last = now
 
 

@@ -8,6 +8,7 @@ from typing import IO, Any, final
 import numpy as np
 
 from ...support.reading import UnreadableError, reading
+from ...support.words import point_word
 from .layouts import opened_array
 from .source import READ_BYTES, Rows, Source, refuse_rows
 
@@ -42,12 +43,12 @@ class ArrayFile(Source):
             self._type = np.dtype(np.float32)
 
     def _blocks(self, size: int) -> Iterator[Rows]:
-        before = 0
+        before, word = 0, point_word(len(self.event_shape) > 1)
         for block in self._found(size):
             for begin in range(0, len(block), size):  # a whole array may be one block
                 some = block[begin : begin + size].reshape(-1, math.prod(self.event_shape))
                 bad = np.asarray(~np.isfinite(some).all(1))
-                refuse_rows(self.path, bad, before, "NaN or infinite values", "row")
+                refuse_rows(self.path, bad, before, "NaN or infinite values", word)
                 before += len(some)
             yield block
 

@@ -131,5 +131,5 @@ def refuse_rows(path: Path, bad: NDArray[np.bool_], before: int, what: str, row:
         some = ", ".join(map(str, found[:3])) + (", …" if len(found) > 3 else "")
         where = f"at least {len(found)} {row}s: {some}"
     raise UnreadableError(
-        f"{path}: {what} in {where} (counted from 1); fill in or leave out such rows"
+        f"{path}: {what} in {where} (counted from 1); fill in or leave out such {row.split()[-1]}s"
     )
