@@ -121,7 +121,7 @@ def test_a_value_never_seen_is_told_as_one(place: Path, tmp_path: Path) -> None:
     found = pd.read_csv(tmp_path / "s.csv")
     named = found[found["why_1"] == "kind"]
     assert len(named) > 15
-    assert (named["value_1"] == "a value never seen").all()
+    assert (named["value_1"] == "'sideways', a value never seen").all()
     assert named["expected_1"].isin(["up", "down"]).all()
     assert (named["kind"] == "sideways").all()  # what it was stands beside it
 

@@ -176,6 +176,7 @@ def _beside(arguments: Namespace, source: "Source") -> "Callable[[int], dict[str
 
     from ..data.readers import ImageFolder
     from ..data.writers import SCORE_COLUMNS
+    from .column_texts import ColumnTexts
 
     if isinstance(source, ImageFolder):
         if arguments.keep:
@@ -184,7 +185,7 @@ def _beside(arguments: Namespace, source: "Source") -> "Callable[[int], dict[str
         return lambda rows: {"file": np.array(list(islice(names, rows)))}
     if not arguments.keep:
         return lambda rows: {}
-    take = _Texts(arguments.data, [] if "all" in arguments.keep else arguments.keep, source)
+    take = ColumnTexts(arguments.data, [] if "all" in arguments.keep else arguments.keep, source)
     for name in take.names:
         if name in SCORE_COLUMNS:
             raise ValueError(f"--keep {name}: the scores have a column of that name; rename it")
@@ -193,11 +194,12 @@ def _beside(arguments: Namespace, source: "Source") -> "Callable[[int], dict[str
 
 def _weights(arguments: Namespace, source: "Source") -> "Callable[[int], NDArray[Any]] | None":
     """Of the next so many rows."""
+    from .column_texts import ColumnTexts
     from .user_data import as_weights
 
     if arguments.weight is None:
         return None
-    take, before = _Texts(arguments.data, [arguments.weight], source), 0
+    take, before = ColumnTexts(arguments.data, [arguments.weight], source), 0
 
     def weights(rows: int) -> "NDArray[Any]":
         nonlocal before
@@ -205,35 +207,3 @@ def _weights(arguments: Namespace, source: "Source") -> "Callable[[int], NDArray
         return as_weights(cells, arguments.weight, before - rows)
 
     return weights
-
-
-class _Texts:
-    """Columns of the next so many rows, as text."""
-
-    def __init__(self, path: Path, columns: list[str], source: "Source") -> None:
-        from ..data.readers import Shard, texts
-        from ..data.readers.source import READ_ROWS
-
-        self._blocks = texts(path, columns)
-        self._held: dict[str, list[str]] = next(self._blocks)
-        # Of a shard, those of the rows before it are read and left.
-        before = source.begin if isinstance(source, Shard) else 0
-        for begin in range(0, before, READ_ROWS):
-            self(min(READ_ROWS, before - begin))
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(self._held)
-
-    def __call__(self, rows: int) -> "dict[str, NDArray[Any]]":
-        import numpy as np
-
-        held = self._held
-        while len(next(iter(held.values()))) < rows:
-            for name, more in next(self._blocks).items():
-                held[name] += more
-        # Of one width for all, a single long text would take as much for each row.
-        taken = {name: np.array(values[:rows], dtype=object) for name, values in held.items()}
-        for values in held.values():
-            del values[:rows]
-        return taken

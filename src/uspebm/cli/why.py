@@ -23,6 +23,7 @@ from ..support.extras import need
 from ..support.files import check_writable
 from ..support.plots import new_figure, save_figure
 from .output import warn
+from .unseen import Unseen
 from .user_data import columns_found
 
 WhyCells = dict[str, NDArray[Any]]
@@ -52,9 +53,9 @@ class Silence(Explaining):
 class WhyColumns(Explaining):
     """Of rows called outliers, the columns that make them so."""
 
-    def __init__(self, detector: EnergyDetector, most: int) -> None:
+    def __init__(self, detector: EnergyDetector, most: int, unseen: Unseen) -> None:
         held_rows(detector.scorer_)  # an error now, if there are none
-        self._detector = detector
+        self._detector, self._unseen = detector, unseen
         columns = len(detector.columns().used)
         self._most = min(most, columns)
         if most > columns:
@@ -67,10 +68,13 @@ class WhyColumns(Explaining):
             found |= {f"{name}_{k}": np.full(len(rows), "", dtype=object) for name in texts}
             found[f"gain_{k}"] = np.full(len(rows), np.nan)
         where = np.flatnonzero(out)
+        unseen = self._unseen(rows, where)
         if len(where):
             with columns_found():
                 reasons = self._detector.explain(rows[where])
             assert isinstance(reasons, Reasons)
+            for (row, name), said in unseen.items():
+                reasons.value[row, reasons.columns.index(name)] = said
             first, each = reasons.first(self._most), np.arange(len(where))
             for k, columns in enumerate(first.T, 1):
                 # Beyond the first, what gains nothing is no reason.
@@ -134,7 +138,7 @@ def explaining(arguments: Namespace, detector: EnergyDetector, source: Source) -
     if arguments.why is None:
         return Silence()
     if len(detector.event_shape_) == 1:
-        return WhyColumns(detector, arguments.why)
+        return WhyColumns(detector, arguments.why, Unseen(detector, arguments.data, source))
     numbered = (f"image {number}" for number in count(1))
     names = source.names() if isinstance(source, ImageFolder) else numbered
     return WhyMaps(detector, arguments.why, arguments.out, names)
