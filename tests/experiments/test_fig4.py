@@ -9,7 +9,7 @@ import torch
 from uspebm import load_snapshot
 from uspebm.energies.rules import MLPRule
 from uspebm.experiments import fig4
-from uspebm.experiments.mixture import MIXTURE
+from uspebm.experiments.mixture import MIXTURE, kl_over_updates
 from uspebm.recipes import train
 
 
@@ -53,6 +53,17 @@ def test_the_demo_trains_what_its_recipes_say(tmp_path: Path) -> None:
     for method in ("ps_usp", "srlmc"):
         left = sorted(path.name for path in (tmp_path / method).iterdir())
         assert left == ["frames", "log.jsonl", "record.jsonl", "run.json"]
+
+
+@pytest.mark.usefixtures("small")
+def test_kl_over_the_updates_ends_where_the_model_does(tmp_path: Path) -> None:
+    """On the plane, whatever a frame shows: SRLMC's are half as large again, 0.4 in log Z."""
+    fits = fig4.demo(tmp_path, updates=3, seed=7)
+    for name, fit in fits.items():
+        course = kl_over_updates(tmp_path / name)
+        assert list(course) == [1, 2, 3]
+        assert course[3] == pytest.approx(fit.kl, abs=0.05)  # cells cut by the edge: 1.5 % a side
+        assert course[1] != course[3]
 
 
 @pytest.mark.usefixtures("small")
