@@ -6,7 +6,7 @@ scored are averaged weights, by their last update.
 
 Presets (two cores, times on Fashion-MNIST by the benchmark and per seed):
     PAPER  the appendix's SRLMC in full (24,000 updates, 50 epochs of 60,000 images; two hours,
-           if it does not diverge, as seed 0 does at update 4,400).
+           if it does not diverge, as seeds 0 and 2 do at updates 4,400 and 5,764).
            PS-USP (N = 100, ε = 10, Adam 1e-3) within a budget: 2,400 updates with n = 10,000 by
            both readings of Λ (80 minutes each), and 200 with each of its n, one seed (6 to 8
            minutes).
