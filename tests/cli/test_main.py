@@ -4,7 +4,6 @@ import os
 import pkgutil
 import subprocess
 import sys
-import time
 import tomllib
 import warnings
 from pathlib import Path
@@ -65,14 +64,16 @@ def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
 
 
 def test_help_is_instant() -> None:
-    """The fastest of some runs: others may be busy on the machine."""
+    """By processor time, the least of some runs: others may be busy on the machine."""
     took = []
     for arguments in (["--help"], ["fit", "--help"]) * 4:
-        began = time.perf_counter()
+        before = os.times()
         subprocess.run(
             [sys.executable, "-m", "uspebm", *arguments], capture_output=True, check=True
         )
-        took.append(time.perf_counter() - began)
+        after = os.times()
+        took.append(sum(after[2:4]) - sum(before[2:4]))  # of children: user's, system's
+    assert min(took) > 0  # or nobody counts
     assert min(took[::2]) < SECONDS
     assert min(took[1::2]) < SECONDS
 
