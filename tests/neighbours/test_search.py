@@ -76,6 +76,7 @@ def test_mutants_of_the_push_are_noticed(mutate: Callable[[Tensor, Tensor], Tens
 def set_chunk(patch: pytest.MonkeyPatch, chunk: int) -> None:
     for module in (crowd_module, lists, neighbours):
         patch.setattr(module, "CHUNK", chunk)
+    patch.setattr(neighbours, "COMPARED", chunk)
 
 
 @given(
@@ -231,18 +232,48 @@ def test_many_points_of_few_coordinates_feel_each_other(
         assert_same_crowd(search.crowd(moving, group), own, 1e-9)
 
 
-@pytest.mark.parametrize(("d", "spacing"), [(2, 0.1), (60, 2.9), (200, 5.5)])
+@pytest.mark.parametrize("move", ["jitter", "land"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize(("d", "spacing"), [(2, 0.1), (60, 2.9), (200, 2.0), (200, 5.5)])
 @pytest.mark.parametrize("compiled", [False, True], ids=["torch", "compiled"])
-@pytest.mark.usefixtures("listed")
-def test_lists_for_one_look_are_short_and_miss_nothing(
-    d: int, spacing: float, compiled: bool
+@pytest.mark.parametrize("chunk", [100, 4_000_000])
+def test_one_look_needs_no_list_and_misses_nothing(
+    move: str,
+    dtype: torch.dtype,
+    d: int,
+    spacing: float,
+    compiled: bool,
+    chunk: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """As for Λ drawn in every round; and they still do when there is another look after all."""
-    moving, fixed = cloud(15, d, 0), cloud(400, d, 1)
+    """As for Λ drawn in every round; and so does every further look."""
+    set_chunk(monkeypatch, chunk)
+    moving, fixed = cloud(15, d, 0, dtype), cloud(400, d, 1, dtype)
     search = Neighbours(fixed, spacing, compiled=compiled, once=True)
-    follow(search, moving, fixed, spacing, "jitter", seed=d)
-    assert search._lists is not None
-    assert search._lists._radius == spacing
+    follow(search, moving, fixed, spacing, move, seed=d)
+    assert search._lists is None
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["torch", "compiled"])
+def test_for_one_look_rows_to_skip_repel_nobody_and_sketches_have_to_be_bounds(
+    compiled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    points = sheet(400, 0)
+    old = torch.arange(0, 400, 20)
+    moving = points[old] + 0.1 * sheet(20, 1)
+    kept = torch.ones(400, dtype=torch.bool)
+    kept[old] = False
+    spacing = brute_force(moving, points[kept], 1e9).nearest.median().item() + 1e-3
+    exact = brute_force(moving, points[kept], spacing)
+
+    def found() -> Crowd:
+        return Neighbours(points, spacing, skip=old, compiled=compiled, once=True).crowd(moving)
+
+    assert_same_crowd(found(), exact, 1e-9)
+    of = Sketch.of
+    monkeypatch.setattr(Sketch, "of", lambda sketch, x: 1.5 * of(sketch, x))
+    with pytest.raises(AssertionError):
+        assert_same_crowd(found(), exact, 1e-9)
 
 
 def forget_to_list_anew(held: Lists) -> None:

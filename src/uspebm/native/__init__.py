@@ -6,7 +6,7 @@ May know: the energies it stands for, and how files are kept. Knows no phase and
 from ..support.compiled import BuildError
 from .conv import NativeConv
 from .mlp import NativeMLP
-from .pairs import Candidates, NativePairs, can_search, compare_all
+from .pairs import Candidates, NativePairs, can_search, compare_all, compare_bounded
 
 __all__ = [
     "BuildError",
@@ -16,4 +16,5 @@ __all__ = [
     "NativePairs",
     "can_search",
     "compare_all",
+    "compare_bounded",
 ]

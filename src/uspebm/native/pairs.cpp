@@ -1,5 +1,5 @@
 // Lists of pairs of a moving and a fixed point, with lower bounds on their distances; and, at the
-// end, every pair at once, for points of few coordinates.
+// end, every pair at once, of points of few coordinates or with bounds that rule most pairs out.
 //
 // A pair is looked at only when its bound no longer rules a violation out: first by its sketch
 // (a few coordinates, "along"), then by all coordinates. Points are read once, where the gradient of
@@ -162,6 +162,30 @@ void compare_all(const real* here, int rows, const real* columns, int n, int d, 
         for (int k = 0; k < d; k++)
           push[k] += pull * (u[k] - columns[static_cast<std::size_t>(k) * n + j]);
       }
+    }
+  }
+}
+
+// Adds every violation of `spacing` between the points `here` and others that are not absent,
+// weighted, to gradient, nearest and coincident. Only pairs whose bounds[i, j], of squared distance,
+// is below `limit` are looked at; of each point they are added in the order of the others.
+void compare_bounded(const real* here, int rows, const real* others, int n, int d,
+                     const real* bounds, real limit, const bool* absent, real spacing, real weight,
+                     real* gradient, real* nearest, bool* coincident, int threads) {
+#pragma omp parallel for schedule(static) num_threads(threads)
+  for (int i = 0; i < rows; i++) {
+    const real* u = row(here, i, d);
+    const real* bound = row(bounds, i, n);
+    real* push = gradient + static_cast<std::size_t>(i) * d;
+    for (int j = 0; j < n; j++) {
+      if (!(bound[j] < limit) || (absent && absent[j])) continue;
+      const real* x = row(others, j, d);
+      const real distance = std::sqrt(squared_distance(u, x, d));
+      if (distance >= spacing) continue;
+      nearest[i] = std::min(nearest[i], distance);
+      if (distance == 0) coincident[i] = true;
+      const real pull = distance > 0 ? weight / distance : 0;
+      for (int k = 0; k < d; k++) push[k] += pull * (u[k] - x[k]);
     }
   }
 }

@@ -108,6 +108,29 @@ def compare_all(
     )  # fmt: skip
 
 
+def compare_bounded(
+    here: Tensor,
+    others: Tensor,
+    bounds: Tensor,
+    limit: float,
+    spacing: float,
+    weight: float,
+    absent: Tensor | None,
+    felt: tuple[Tensor, Tensor, Tensor],
+) -> None:
+    """Add every violation between two sets of points, but for the ``absent``, to ``felt``.
+
+    ``bounds``: below their squared distances, ``(m, n)``; pairs are looked at whose is below
+    ``limit``.
+    """
+    real = REALS[here.dtype][1]
+    NativePairs.build(here.dtype).compare_bounded(
+        _pointer(here), len(here), _pointer(others), *others.shape, _pointer(bounds), real(limit),
+        _pointer(absent), real(spacing), real(weight), *map(_pointer, felt),
+        torch.get_num_threads(),
+    )  # fmt: skip
+
+
 def can_search(dtype: torch.dtype, device: torch.device) -> bool:
     """Whether there is compiled search for points of this type on this device."""
     return dtype in REALS and device.type == "cpu"

@@ -43,8 +43,6 @@ class Manner(NamedTuple):
 
     compiled: bool
     """Whether compiled code does it."""
-    once: bool
-    """Whether there will be one look only, for which nothing beyond ε needs a place."""
     processes: int
     """How many share the fixed points out, and with them the pairs that lists aim to hold."""
 
@@ -86,7 +84,7 @@ class Lists:
             else TorchPairs(len(moving), fixed, self._fixed_places)
         )
         listed = (LISTED_NATIVE if manner.compiled else LISTED) // manner.processes
-        self._radius = spacing if manner.once else self._choose_radius(listed)
+        self._radius = self._choose_radius(listed)
         self._list(torch.arange(len(moving), device=moving.device))
 
     def look(self, moving: Tensor, felt: Crowd) -> None:

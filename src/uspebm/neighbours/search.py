@@ -2,6 +2,7 @@
 
 Its result is that of comparing every pair, at a fraction of the cost: moving points are compared
 with each other directly, and with fixed ones through lists (:mod:`.lists`) where these are short.
+For one look lists do not pay: then sketches (:mod:`.sketch`) tell which pairs to compare.
 
 Of several processes, all of which know the moving points, each finds the crowd of its share of
 them. Where it has all fixed points too, it needs nothing from the others. Where these are shared
@@ -13,7 +14,7 @@ processes there are. No fixed point is ever sent.
 import torch
 from torch import Tensor
 
-from ..native import compare_all
+from ..native import compare_all, compare_bounded
 from ..support.group import ALONE, Group
 from .crowd import (
     CHUNK,
@@ -25,11 +26,13 @@ from .crowd import (
     rounding_error,
     squared_distances,
 )
-from .lists import REACH, Lists, Manner
+from .lists import REACH, ROUNDING, Lists, Manner
 from .sketch import Sketch, fixed_sample
 
 LONGEST = 10_000_000
 """Pairs beyond which nothing is listed, and every pair is compared in every round."""
+COMPARED = 250_000
+"""Pairs compared at a time: their distances then stay in a core's cache."""
 LOOSE = 0.1
 """Share of pairs that sketches may let pass; above it they tell too little, and whole points do."""
 
@@ -43,7 +46,7 @@ class Neighbours:
         skip: Indices of rows of ``fixed`` to leave out: the old places of the moving points.
         sketch: The sketch of ``fixed``, where the caller has one.
         compiled: Whether to use compiled code, which the machine must have.
-        once: Whether the crowd is asked for once only, and lists need not last.
+        once: Whether the crowd is asked for once only, so that lists would not pay.
     """
 
     def __init__(
@@ -91,7 +94,7 @@ class Neighbours:
             torch.zeros(len(moving), dtype=torch.bool, device=moving.device),
         )
         if len(self._fixed.x) and len(moving):
-            if not self._begun:
+            if not self._begun and not self._once:
                 self._begin(moving.clone(), processes)
             if self._lists is None:
                 self._compare_all(felt, here, self._fixed, 1.0)
@@ -110,16 +113,26 @@ class Neighbours:
             left_out = self._absent if first is None else first
             compare_all(here.x, other.x, self._spacing, weight, left_out, felt)
             return
-        error = rounding_error(here, other, here.x.shape[1])
-        rows = max(1, CHUNK // len(here.x))
+        shown, seen, limit = here, other, self._spacing**2
+        if self._once and first is None:
+            shown, seen = PointSet(self._sketch.of(here.x)), PointSet(self._sketch.coordinates)
+            limit *= 1 + 4 * ROUNDING
+        limit += rounding_error(shown, seen, here.x.shape[1])
+        rows = max(1, COMPARED // len(here.x))
         for start in range(0, len(other.x), rows):
             part = slice(start, start + rows)
-            squared = squared_distances(here, PointSet(other.x[part], other.square[part]))
-            close = squared < (self._spacing**2 + error)
-            if first is None:
-                close &= ~self._absent[part]
-            else:
-                close.diagonal(first - start).fill_(False)  # no point repels itself
+            squared = squared_distances(shown, PointSet(seen.x[part], seen.square[part]))
+            absent = self._absent[part] if first is None else None
+            if first is not None:
+                squared.diagonal(first - start).fill_(torch.inf)  # no point repels itself
+            if self._compiled and self._once:
+                compare_bounded(
+                    here.x, other.x[part], squared, limit, self._spacing, weight, absent, felt
+                )
+                continue
+            close = squared < limit
+            if absent is not None:
+                close &= ~absent
             i, j = close.nonzero().unbind(1)
             feel(felt, here, other, Pairs(i, j + start), self._spacing, weight)
 
@@ -131,7 +144,7 @@ class Neighbours:
         # By the points and not by their sketches, which a resumed run makes anew.
         near = _share_within(REACH * self._spacing, moving, self._fixed.x)
         if near * len(moving) * len(self._fixed.x) <= LONGEST:
-            fixed, manner = self._fixed, Manner(self._compiled, self._once, processes)
+            fixed, manner = self._fixed, Manner(self._compiled, processes)
             self._lists = Lists(moving, fixed, self._sketch, self._spacing, self._absent, manner)
 
 
