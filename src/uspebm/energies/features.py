@@ -208,7 +208,8 @@ class FeatureRule:
     Arguments:
         of: Whose features.
         centres: Training points that are kept, by their features; all where there are fewer, and of
-            pixels no more than have :data:`MOST_KEPT` together.
+            pixels no more than have :data:`MOST_KEPT` together. The more, the more is found, and
+            the longer a score takes.
         neighbours: Of those, how many nearest count.
         reading: What of them counts further. Left out: :data:`OF_NETWORKS`, or of pixels
             :data:`PLAIN`.
@@ -224,7 +225,7 @@ class FeatureRule:
     """
 
     of: Literal["network", "pixels"] = "network"
-    centres: int = 20_000
+    centres: int = 60_000
     neighbours: int = 5
     reading: Reading | None = None
     beside: EnergyRule | None = None
