@@ -76,7 +76,7 @@ def test_mutants_of_the_push_are_noticed(mutate: Callable[[Tensor, Tensor], Tens
 def set_chunk(patch: pytest.MonkeyPatch, chunk: int) -> None:
     for module in (crowd_module, lists, neighbours):
         patch.setattr(module, "CHUNK", chunk)
-    patch.setattr(neighbours, "COMPARED", chunk)
+    patch.setattr(neighbours, "SEEN_AT_ONCE", chunk)
 
 
 @given(

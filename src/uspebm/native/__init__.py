@@ -6,9 +6,10 @@ May know: the energies it stands for, and how files are kept. Knows no phase and
 from ..support.compiled import BuildError
 from .conv import NativeConv
 from .mlp import NativeMLP
-from .pairs import Candidates, NativePairs, can_search, compare_all, compare_bounded
+from .pairs import Bounded, Candidates, NativePairs, can_search, compare_all, compare_bounded
 
 __all__ = [
+    "Bounded",
     "BuildError",
     "Candidates",
     "NativeConv",

@@ -108,26 +108,31 @@ def compare_all(
     )  # fmt: skip
 
 
+class Bounded(NamedTuple):
+    """Pairs of points of two sets, and which of them have to be looked at."""
+
+    squared: Tensor
+    """No more than their squared distances, ``(m, n)``."""
+    limit: float
+    """Pairs whose ``squared`` is below this are looked at."""
+    absent: Tensor | None
+    """Which of the others are left out, ``(n,)``."""
+
+
 def compare_bounded(
     here: Tensor,
     others: Tensor,
-    bounds: Tensor,
-    limit: float,
+    pairs: Bounded,
     spacing: float,
     weight: float,
-    absent: Tensor | None,
     felt: tuple[Tensor, Tensor, Tensor],
 ) -> None:
-    """Add every violation between two sets of points, but for the ``absent``, to ``felt``.
-
-    ``bounds``: below their squared distances, ``(m, n)``; pairs are looked at whose is below
-    ``limit``.
-    """
+    """Add every violation between two sets of points to ``felt``."""
     real = REALS[here.dtype][1]
     NativePairs.build(here.dtype).compare_bounded(
-        _pointer(here), len(here), _pointer(others), *others.shape, _pointer(bounds), real(limit),
-        _pointer(absent), real(spacing), real(weight), *map(_pointer, felt),
-        torch.get_num_threads(),
+        _pointer(here), len(here), _pointer(others), *others.shape, _pointer(pairs.squared),
+        real(pairs.limit), _pointer(pairs.absent), real(spacing), real(weight),
+        *map(_pointer, felt), torch.get_num_threads(),
     )  # fmt: skip
 
 

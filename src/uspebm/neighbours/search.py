@@ -14,7 +14,7 @@ processes there are. No fixed point is ever sent.
 import torch
 from torch import Tensor
 
-from ..native import compare_all, compare_bounded
+from ..native import Bounded, compare_all, compare_bounded
 from ..support.group import ALONE, Group
 from .crowd import (
     CHUNK,
@@ -31,7 +31,7 @@ from .sketch import Sketch, fixed_sample
 
 LONGEST = 10_000_000
 """Pairs beyond which nothing is listed, and every pair is compared in every round."""
-COMPARED = 250_000
+SEEN_AT_ONCE = 250_000
 """Pairs compared at a time: their distances then stay in a core's cache."""
 LOOSE = 0.1
 """Share of pairs that sketches may let pass; above it they tell too little, and whole points do."""
@@ -118,7 +118,7 @@ class Neighbours:
             shown, seen = PointSet(self._sketch.of(here.x)), PointSet(self._sketch.coordinates)
             limit *= 1 + 4 * ROUNDING
         limit += rounding_error(shown, seen, here.x.shape[1])
-        rows = max(1, COMPARED // len(here.x))
+        rows = max(1, SEEN_AT_ONCE // len(here.x))
         for start in range(0, len(other.x), rows):
             part = slice(start, start + rows)
             squared = squared_distances(shown, PointSet(seen.x[part], seen.square[part]))
@@ -126,9 +126,8 @@ class Neighbours:
             if first is not None:
                 squared.diagonal(first - start).fill_(torch.inf)  # no point repels itself
             if self._compiled and self._once:
-                compare_bounded(
-                    here.x, other.x[part], squared, limit, self._spacing, weight, absent, felt
-                )
+                pairs = Bounded(squared, limit, absent)
+                compare_bounded(here.x, other.x[part], pairs, self._spacing, weight, felt)
                 continue
             close = squared < limit
             if absent is not None:
