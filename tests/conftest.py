@@ -1,6 +1,11 @@
 """Tests are deterministic, and two workers share two cores: one thread each."""
 
+import os
 import signal
+
+# Before anything loads OpenMP or OpenBLAS; scikit-learn's and SciPy's obey torch's calls as little
+# as torch obeys theirs, and four threads on two cores made small fits ten times as slow.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import torch
 from hypothesis import settings

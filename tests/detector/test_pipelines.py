@@ -21,10 +21,13 @@ X = np.random.default_rng(0).normal(size=(200, 4)) * [1.0, 10.0, 100.0, 1.0]
 NEW = np.random.default_rng(1).normal(size=(50, 4)) * [1.0, 10.0, 100.0, 3.0]
 
 
+def small_graph() -> EnergyDetector:
+    """Exported in seconds; the usual one is exported in ``test_mixed_tables.py``."""
+    return EnergyDetector("tables-density", max_updates=0, random_state=0)
+
+
 def numbers() -> Pipeline:
-    """Its detector makes a small graph; that of ``columns`` is the usual one."""
-    detector = EnergyDetector("tables-density", max_updates=0, random_state=0)
-    return make_pipeline(StandardScaler(), PCA(3), detector).fit(X)
+    return make_pipeline(StandardScaler(), PCA(3), small_graph()).fit(X)
 
 
 def frame(n: int, seed: int) -> pd.DataFrame:
@@ -36,9 +39,7 @@ def frame(n: int, seed: int) -> pd.DataFrame:
 
 def columns() -> Pipeline:
     parts = [("n", SimpleImputer(), ["size"]), ("k", OneHotEncoder(sparse_output=False), ["kind"])]
-    return make_pipeline(ColumnTransformer(parts), EnergyDetector(random_state=0)).fit(
-        frame(200, 0)
-    )
+    return make_pipeline(ColumnTransformer(parts), small_graph()).fit(frame(200, 0))
 
 
 def squashed(x: Any) -> Any:
