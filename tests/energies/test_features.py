@@ -159,8 +159,8 @@ def test_gradients_reach_the_image() -> None:
     assert x.grad.abs().sum() > 0
 
 
-def test_scoring_costs_at_most_twice_the_network() -> None:
-    """At 20,000 centres, by multiplications: the machine's mood has no say."""
+def test_scoring_costs_at_most_twice_the_network_at_20_000_centres() -> None:
+    """By multiplications: the machine's mood has no say."""
     images = torch.rand(300, 1, 28, 28, generator=generator(0))
     recipe = image_recipe(images)
     energy = recipe.scored_by(recipe.energy.build(images, seed=0), images, seed=0)

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from uspebm import MLP, Conv
 from uspebm.energies.gradient import energy_gradient
 from uspebm.native import BuildError, NativeConv, packing
+from uspebm.native.reals import vector_bytes
 from uspebm.support.randomness import generator
 
 SHAPES = [
@@ -27,7 +28,7 @@ SHAPES = [
 VECTORS = [
     (*case, vector)
     for vector in (32, 64)
-    for case in (SHAPES if vector == packing.vector_bytes() else SHAPES[1:3])
+    for case in (SHAPES if vector == vector_bytes() else SHAPES[1:3])
 ]
 
 

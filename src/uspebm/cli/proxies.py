@@ -39,7 +39,7 @@ def add_proxies(commands: Commands) -> None:
         metavar="KINDS",
         help=(
             "shoes-and-bags, tops, or a class such as bag: train the images recipe without them "
-            "(ten minutes each on one core), and detect them by its features and its energy, "
+            "(twenty minutes each on one core), and detect them by its features and its energy, "
             "beside random features and pixels; an interrupted run goes on; repeatable"
         ),
     )

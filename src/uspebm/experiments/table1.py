@@ -8,7 +8,7 @@ Presets (two cores, times on Fashion-MNIST by the benchmark and per seed):
     PAPER  the appendix's SRLMC in full (24,000 updates, 50 epochs of 60,000 images; two hours,
            if it does not diverge, as seeds 0 and 2 do at updates 4,400 and 5,764).
            PS-USP (N = 100, ε = 10, Adam 1e-3) within a budget: 2,400 updates with n = 10,000 by
-           both readings of Λ (80 minutes each), and 200 with each of its n, one seed (6 to 8
+           both readings of Λ (80 and 130 minutes), and 200 with each of its n, one seed (6 to 8
            minutes).
     FAST   our PS-USP, scored by its energy (52 to 55 minutes on one thread of a busy machine), by
            likelihood alone, and by the features of a lighter training (nine minutes); and the

@@ -51,6 +51,15 @@ static inline const real* row(const real* points, int i, int d) {
   return points + static_cast<std::size_t>(i) * d;
 }
 
+// Adds what x, so far away, does to u.
+static inline void repel(const real* u, const real* x, int d, real distance, real weight,
+                         real* push, real& nearest, bool& coincident) {
+  nearest = std::min(nearest, distance);
+  if (distance == 0) coincident = true;
+  const real pull = distance > 0 ? weight / distance : 0;
+  for (int k = 0; k < d; k++) push[k] += pull * (u[k] - x[k]);
+}
+
 extern "C" {
 
 Lists* lists_new(int rows) { return new Lists(rows); }
@@ -123,10 +132,7 @@ void lists_look(Lists* lists, const real* moving, const real* fixed, int n, int 
           list.distance[pair] = distance * (1 - SAFE) + gone[i];
           list.across[pair] = across * (1 - SAFE) + gone_across[i];
           if (distance >= spacing) continue;
-          nearest[i] = std::min(nearest[i], distance);
-          if (distance == 0) coincident[i] = true;
-          const real pull = distance > 0 ? 1 / distance : 0;
-          for (int k = 0; k < d; k++) push[k] += pull * (u[k] - x[k]);
+          repel(u, x, d, distance, 1, push, nearest[i], coincident[i]);
         }
       }
   }
@@ -182,10 +188,7 @@ void compare_bounded(const real* here, int rows, const real* others, int n, int 
       const real* x = row(others, j, d);
       const real distance = std::sqrt(squared_distance(u, x, d));
       if (distance >= spacing) continue;
-      nearest[i] = std::min(nearest[i], distance);
-      if (distance == 0) coincident[i] = true;
-      const real pull = distance > 0 ? weight / distance : 0;
-      for (int k = 0; k < d; k++) push[k] += pull * (u[k] - x[k]);
+      repel(u, x, d, distance, weight, push, nearest[i], coincident[i]);
     }
   }
 }

@@ -29,7 +29,7 @@ from torch import Tensor
 
 from ..energies.gradient import energy_at
 from ..neighbours.search import Neighbours
-from ..neighbours.sketch import sketch_of
+from ..neighbours.sketch import Sketch, sketch_of
 from ..support.checks import at_least, one_of
 from ..support.group import current_group
 from ..types import Energy, Nodes, Workspace
@@ -220,4 +220,5 @@ class PersistentUSP(Partition):
         rows = rest[drawn[: self.others]]
         if shared:
             _, rows = current_group().mine(rows, self.particles)
-        return Neighbours(points[rows].flatten(1), self.spacing)
+        flat = points[rows].flatten(1)
+        return Neighbours(flat, self.spacing, sketch=Sketch(flat, 0), once=True)

@@ -66,7 +66,7 @@ class Lists:
         sketch: Sketch,
         spacing: float,
         absent: Tensor,
-        manner: "Manner",
+        manner: Manner,
     ) -> None:
         self._fixed = fixed
         self._sketch = sketch

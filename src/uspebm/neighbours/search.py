@@ -116,6 +116,7 @@ class Neighbours:
         shown, seen, limit = here, other, self._spacing**2
         if self._once and first is None:
             shown, seen = PointSet(self._sketch.of(here.x)), PointSet(self._sketch.coordinates)
+            # A sketch bounds a distance up to rounding, of about ROUNDING in its square.
             limit *= 1 + 4 * ROUNDING
         limit += rounding_error(shown, seen, here.x.shape[1])
         rows = max(1, SEEN_AT_ONCE // len(here.x))
@@ -161,9 +162,9 @@ def _share_within(radius: float, a: Tensor, b: Tensor) -> float:
 
 
 def smallest_distance(points: Tensor) -> float:
-    """The smallest distance between any two of ``points``, ``(n, d)``; infinite for one point."""
+    """The smallest distance between any two of ``points``, ``(n, d)``; infinite for fewer."""
     smallest = float("inf")
-    rows = max(1, CHUNK // len(points))
+    rows = max(1, CHUNK // max(1, len(points)))
     for start in range(0, len(points), rows):
         distance = torch.cdist(
             points[start : start + rows], points, compute_mode="donot_use_mm_for_euclid_dist"

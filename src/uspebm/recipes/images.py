@@ -141,7 +141,7 @@ def _in_reach(shape: tuple[int, ...]) -> bool:
 
 
 def _cells(side: int) -> tuple[int, ...]:
-    """Sides of the grids that random fields are drawn on: 2, 4, and quarters of the image."""
+    """Sides of the grids that random fields are drawn on: 2, 4, and fractions of the image's."""
     return tuple(sorted({2, 4, *(max(2, side // k) for k in (4, 2, 1))}))
 
 
