@@ -15,7 +15,7 @@ import pytest
 
 from .processes import Running, running
 
-EXAMPLES = "40"
+EXAMPLES = "25"
 
 
 def schemathesis(service: Running, document: Path, *flags: str) -> None:
