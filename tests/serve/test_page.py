@@ -109,6 +109,7 @@ def test_an_image_is_dropped(browser: Any, of_images: Running, served: Path) -> 
 def test_the_slider_decides(browser: Any, of_images: Running, served: Path) -> None:
     """With the keyboard: at the lowest rate nothing usual is an outlier, at the highest much is."""
     watched = Watched(browser, of_images)
+    watched.page.wait_for_selector("#image-input:visible")
     low = int(np.argmin(load(served / "pixels").score_samples(PIXELS)))
     content = io.BytesIO()
     Image.fromarray(PIXELS[low]).save(content, "png")
