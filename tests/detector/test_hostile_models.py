@@ -119,6 +119,9 @@ def test_what_is_said_is_compared_before_anything_is_built(folder: Path, case: s
             {"reading": {"middle": 10, "around": 40, "locality": True}},
             "locality=True must be a number between 0 and 1",
         ),
+        ({"widths": 5}, "widths=5 must be a list of whole numbers"),
+        ({"widths": ["a", 1]}, "must be a whole number, at least 1"),
+        ({"widths": [1, 1]}, "must add up to"),
     ],
 )
 def test_what_an_energy_over_features_is_not_made_of(

@@ -9,10 +9,17 @@ import torch
 from torch import Tensor, nn
 
 from uspebm import Conv
-from uspebm.energies import features, nearest
-from uspebm.energies.features import FeatureEnergy, FeatureRule, Joined, Pixels, features_of
+from uspebm.energies import nearest, turning
+from uspebm.energies.features import (
+    FeatureEnergy,
+    FeatureRule,
+    Joined,
+    Pixels,
+    features_of,
+)
 from uspebm.energies.reading import OF_NETWORKS, PLAIN, Reading
 from uspebm.energies.rules import ConvRule, MLPRule
+from uspebm.energies.turning import Turning
 from uspebm.recipes.images import image_recipe
 from uspebm.support.randomness import generator, global_seed
 
@@ -30,6 +37,8 @@ def by_hand(z: Tensor, centres: Tensor, k: int, reading: Reading) -> Tensor:
     z, centres = z.double(), centres.double()
     among = torch.cdist(centres, centres).fill_diagonal_(math.inf)
     scale = among.sort(1).values[:, :k].mean(1)
+    # Of as many as the quantile leaves, the largest: those above it count as that.
+    scale = scale.clamp_max(scale.sort().values[math.ceil(reading.cap * (len(scale) - 1))])
     energies = []
     for point in z:
         apart = (centres - point).norm(dim=1)
@@ -57,7 +66,8 @@ def test_features_are_means_of_the_first_filters_and_the_layer_before_the_last()
 @pytest.mark.parametrize("of", ["network", "pixels"])
 @pytest.mark.parametrize("neighbours", [1, 5, 119, 1000])
 @pytest.mark.parametrize(
-    "reading", [None, PLAIN, Reading(middle=3), Reading(around=7, locality=0.3), Reading(200, 200)]
+    "reading",
+    [None, PLAIN, Reading(middle=3), Reading(around=7, locality=0.3), Reading(200, 200, cap=0.3)],
 )
 def test_energies_are_those_of_the_formula(
     of: Literal["network", "pixels"], neighbours: int, reading: Reading | None
@@ -90,8 +100,47 @@ def test_an_untrained_network_beside_joins_its_features() -> None:
     assert not torch.equal(both(NEW), other(NEW))  # of another seed, other weights
 
 
+def test_each_network_has_a_distance_of_its_own() -> None:
+    """Two energies, one of either network's features, and not one of both: they are added."""
+    beside = ConvRule((2, 3, 4), width=5)
+    both = FeatureRule(beside=beside).over(network(), IMAGES, seed=0)
+    untrained = beside.build(IMAGES[:1], seed=0)
+    of_each = [FeatureRule().over(net, IMAGES, seed=0) for net in (network(), untrained)]
+    assert both.widths == tuple(one.centres.shape[1] for one in of_each)
+    torch.testing.assert_close(both(NEW), sum(one(NEW) for one in of_each), rtol=1e-4, atol=1e-4)
+    assert both.turn is not None
+    assert both.shift is not None
+    joint = FeatureEnergy(
+        both.network, both.centres, of_each[0].log_scale, Turning(both.shift, both.turn)
+    )
+    of_one = FeatureEnergy(network(), of_each[0].centres, of_each[0].log_scale)
+    assert joint.widths == (sum(both.widths),)
+    assert not torch.allclose(joint(NEW), both(NEW), atol=0.1)
+    assert of_one.widths == (of_each[0].centres.shape[1],)
+
+
+def test_of_the_directions_each_network_has_its_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turning, "MOST_DIRECTIONS", 10)  # 20 and 10 features
+    both = FeatureRule(beside=ConvRule((2, 3, 4), width=5)).over(network(), IMAGES, seed=0)
+    assert both.widths == (7, 3)
+
+
+def test_an_image_that_lies_alone_excuses_nothing_near_it() -> None:
+    """Its own distance is capped, so that what is as near to it as it is to others stands out."""
+    crowd = 0.01 * torch.randn(99, 4, generator=generator(0))
+    alone, near_it = torch.full((1, 4), 5.0), torch.full((1, 4), 5.5)
+    points = torch.cat([crowd, alone])
+    free, capped = (
+        FeatureRule("pixels", neighbours=1, reading=Reading(cap=cap)).build(points, seed=0)
+        for cap in (1.0, 0.9)
+    )
+    assert capped(near_it) > free(near_it) + 1.0
+    usual = crowd[:50] + 0.001
+    torch.testing.assert_close(capped(usual).mean(), free(usual).mean(), rtol=0.0, atol=0.1)
+
+
 def test_directions_that_hardly_vary_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(features, "MOST_DIRECTIONS", 6)
+    monkeypatch.setattr(turning, "MOST_DIRECTIONS", 6)
     few = FeatureRule().over(network(), IMAGES, seed=0).centres
     monkeypatch.undo()
     whole = FeatureRule().over(network(), IMAGES, seed=0).centres
@@ -208,6 +257,8 @@ def test_bad_settings_are_refused(change: dict[str, object], message: str) -> No
         ({"locality": 1.5}, "locality=1.5 must be a number between 0 and 1"),
         ({"locality": math.nan}, "locality=nan must be a number between 0 and 1"),
         ({"locality": "half"}, "locality=half must be a number between 0 and 1"),
+        ({"cap": -0.1}, "cap=-0.1 must be a number between 0 and 1"),
+        ({"cap": True}, "cap=True must be a number between 0 and 1"),
     ],
 )
 def test_bad_readings_are_refused(change: dict[str, Any], message: str) -> None:
@@ -231,8 +282,20 @@ def test_what_does_not_fit_together_is_refused() -> None:
         ({"centres": torch.zeros(5, 0)}, r"centres of shape \(5, 0\)"),
         ({"log_scale": torch.zeros(3)}, r"log_scale of shape \(3,\)"),
         (
-            {"frame": (torch.zeros(4), torch.zeros(4, 3))},
+            {"frame": Turning(torch.zeros(4), torch.zeros(4, 3))},
             r"turn of shape \(4, 3\) must have",
+        ),
+        (
+            {"frame": Turning(torch.zeros(4), torch.zeros(4, 4), (3, 2))},
+            r"widths=\(3, 2\) must add up to 4 columns",
+        ),
+        (
+            {"frame": Turning(torch.zeros(4), torch.zeros(4, 4), (4, 0))},
+            r"widths\[1\]=0 must be a whole number, at least 1",
+        ),
+        (
+            {"frame": Turning(torch.zeros(4), torch.zeros(4, 4), (3, 1))},
+            r"log_scale of shape \(5,\) must be .* 5 centres and 2 networks",
         ),
         ({"centres": torch.zeros(5, 4, dtype=torch.int64)}, "finite numbers in float32"),
         ({"centres": torch.full((5, 4), math.nan)}, "finite numbers in float32"),

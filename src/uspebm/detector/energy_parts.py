@@ -13,6 +13,7 @@ from ..energies.monotone import PiecewiseLinear
 from ..energies.neighbour import READINGS, NeighbourEnergy, View
 from ..energies.reading import PLAIN, Reading
 from ..energies.scaling import Scaling
+from ..energies.turning import Turning
 from ..support.checks import at_least
 
 NETWORKS: dict[str, type[MLP | Conv | Reconstruction | Pixels]] = {
@@ -33,7 +34,9 @@ def parts_of(energy: nn.Module) -> dict[str, Any]:
         if network == OWN_ENERGY:
             return network
         over = {"kind": "FeatureEnergy", "neighbours": energy.neighbours, "network": network}
-        return over if energy.reading == PLAIN else {**over, "reading": asdict(energy.reading)}
+        if energy.reading != PLAIN:
+            over["reading"] = asdict(energy.reading)
+        return over if len(energy.widths) == 1 else {**over, "widths": list(energy.widths)}
     if type(energy) is Joined:
         networks = [parts_of(network) for network in energy.networks]
         own = OWN_ENERGY in networks
@@ -122,19 +125,21 @@ def _over_features(
     tensors: dict[str, Tensor],
 ) -> FeatureEnergy:
     centres, scale = tensors["energy.centres"], tensors["energy.log_scale"]
-    frame = None
+    widths, frame = parts.get("widths", []), None
+    if not isinstance(widths, list):
+        raise ValueError(f"widths={widths} must be a list of whole numbers")
     if "energy.turn" in tensors:
-        frame = tensors["energy.shift"], tensors["energy.turn"]
+        frame = Turning(tensors["energy.shift"], tensors["energy.turn"], tuple(widths))
     seen = _features_of(parts["network"], event_shape)
-    wanted = centres.shape[-1] if frame is None else len(frame[0])
+    wanted = centres.shape[-1] if frame is None else len(frame.shift)
     if seen != wanted:
         raise ValueError(f"the network has {seen} features, not {wanted}")
-    # Models that were saved before there were readings have none.
-    said = parts.get("reading", asdict(PLAIN))
-    if not isinstance(said, dict) or set(said) != set(asdict(PLAIN)):
-        raise ValueError(f"reading={said} must have {', '.join(asdict(PLAIN))}")
-    reading = Reading(**said)
-    return FeatureEnergy(network, centres, scale, frame, parts["neighbours"], reading)
+    # Models that were saved before there were readings have none, or one without a cap, and no
+    # widths: their networks were read together.
+    usual, said = asdict(PLAIN), parts.get("reading", {})
+    if not isinstance(said, dict) or set(said) not in (set(), {*usual} - {"cap"}, {*usual}):
+        raise ValueError(f"reading={said} must have {', '.join(usual)}")
+    return FeatureEnergy(network, centres, scale, frame, parts["neighbours"], Reading(**said))
 
 
 def _joined(parts: dict[str, Any]) -> list[dict[str, Any]]:

@@ -5,15 +5,18 @@ a kind that it never saw from those it did, where its energy does not. So the im
 an energy, and then scores by how far an image's features are from the data's.
 
 Training also forgets: what tells no data from the points around them is lost, though a kind that
-comes later may differ in just that. A small network that was never trained has lost nothing, and
-what it sees joins the features.
+comes later may differ in just that. A small network that was never trained has lost nothing:
+distances in what it sees are taken beside, and the two energies are added. In one distance the
+network with more features would outvote the other.
 
 Three settings lie between extremes that each fail somewhere (LOG.md has the figures). Whitened
 features make every direction count alike, noise included; as they are, a few directions count
 alone: each is divided by the root of its deviation. A distance forgets that some kinds of data lie
 closer together than others; its ratio to the neighbours' own distances, as in LOF, forgets how far
-away a point is: it is divided by a power of them. Distances to neighbours grow with how far these
-are from each other, the distance to their middle forgets whether any of them is near: both count.
+away a point is: it is divided by a power of them, and own distances beyond a quantile count as
+that, since near a training point that lies alone anything would seem usual. Distances to neighbours
+grow with how far these are from each other, the distance to their middle forgets whether any of
+them is near: both count.
 
 References:
     Breunig, Kriegel, Ng, Sander (2000), *LOF: identifying density-based local outliers*.
@@ -33,13 +36,8 @@ from .nearest import TINY, Nearest, SearchMixin, log_scales
 from .reading import OF_NETWORKS, PLAIN, Reading
 from .rules import EnergyRule
 from .shapes import expect_shape
+from .turning import Turning, half_whitening
 
-LEAST_SPREAD = 0.01
-"""Of a feature, over the mean of all: what hardly varies over the data is not blown up further."""
-LEAST_VARIANCE = 1e-6
-"""Of a direction, over the mean of all."""
-MOST_DIRECTIONS = 224
-"""That are kept, of those along which the data vary most: the others change no distance much."""
 MOST_KEPT = 20_000_000
 """Of all centres together: 80 megabytes."""
 PIXELS_AT_ONCE = 10_000_000
@@ -83,15 +81,17 @@ class Joined(nn.Module):
 class FeatureEnergy(SearchMixin, nn.Module):
     r"""How far a point's features are from those of training points.
 
-    .. math:: E(x) = \tfrac{1}{2} \log \frac{1}{k} \sum_{i=1}^{k} \|\varphi(x) - \varphi(x_{(i)})\|
+    .. math:: E(x) = \sum_\varphi \Big[
+              \tfrac{1}{2} \log \frac{1}{k} \sum_{i=1}^{k} \|\varphi(x) - \varphi(x_{(i)})\|
               + \tfrac{1}{2} \log \Big\| \varphi(x)
               - \frac{1}{c} \sum_{i=1}^{c} \varphi(x_{(i)}) \Big\|
-              - \frac{\lambda}{a} \sum_{i=1}^{a} \log s_{(i)}
+              - \frac{\lambda}{a} \sum_{i=1}^{a} \log s_{(i)} \Big]
 
-    with :math:`\varphi` the network's features, the centre :math:`x_{(i)}` the i-th nearest, and
-    :math:`s_{(i)}` that centre's own mean distance to its k nearest others. c (``middle``), a
-    (``around``) and λ (``locality``) are the :class:`Reading`'s; without c the first logarithm
-    counts whole, and alone.
+    over the features :math:`\varphi` of each network, with the centre :math:`x_{(i)}` the i-th
+    nearest by them, and :math:`s_{(i)}` that centre's own mean distance to its k nearest others, or
+    a quantile of all such distances where it is larger. c (``middle``), a (``around``), λ
+    (``locality``) and the quantile (``cap``) are the :class:`Reading`'s; without c the first
+    logarithm counts whole, and alone.
 
     It is a score that orders points: nothing is normalised, there is no Z, and no guarantee but
     one: what the network sees as it sees the data is called data. How well that finds what it never
@@ -101,10 +101,10 @@ class FeatureEnergy(SearchMixin, nn.Module):
         network: With a method ``features`` from points ``(N, *event)`` to ``(N, m)``; its own
             energy is not used.
         centres: ``(n, r)``: features of training points, shifted and turned.
-        log_scale: ``(n,)``: log s.
-        frame: Shift ``(m,)`` and turn ``(m, r)`` of features. Left out: they are taken as they are.
+        log_scale: ``(n,)``: log s; of several networks ``(n, networks)``.
+        frame: Shift and turn of features. Left out: they are taken as they are.
         neighbours: k; of fewer centres, all but one, and so are c and a.
-        reading: c, a, λ.
+        reading: c, a, λ, and the quantile that ``log_scale`` was held below.
 
     >>> images = torch.rand(50, 1, 8, 8, generator=generator(0))
     >>> energy = FeatureRule(of="pixels").build(images, seed=0)
@@ -123,7 +123,7 @@ class FeatureEnergy(SearchMixin, nn.Module):
         network: nn.Module,
         centres: Tensor,
         log_scale: Tensor,
-        frame: tuple[Tensor, Tensor] | None = None,
+        frame: Turning | None = None,
         neighbours: int = 5,
         reading: Reading = PLAIN,
     ) -> None:
@@ -131,16 +131,21 @@ class FeatureEnergy(SearchMixin, nn.Module):
         at_least(1, neighbours=neighbours)
         if centres.dim() != 2 or len(centres) < 2 or not centres.shape[1]:
             raise ValueError(f"centres of shape {tuple(centres.shape)} must be two or more (n, r)")
-        if log_scale.shape != centres.shape[:1]:
+        shift, turn, widths = frame or (None, None, ())
+        self.widths = widths or (centres.shape[1],)
+        at_least(1, **{f"widths[{i}]": width for i, width in enumerate(self.widths)})
+        if sum(self.widths) != centres.shape[1]:
+            raise ValueError(f"widths={self.widths} must add up to {centres.shape[1]} columns")
+        wanted = (len(centres), len(self.widths))
+        if tuple(log_scale.shape) != (wanted if len(self.widths) > 1 else wanted[:1]):
             raise ValueError(
                 f"log_scale of shape {tuple(log_scale.shape)} must be one number for each of "
-                f"{len(centres)} centres"
+                f"{len(centres)} centres and {len(self.widths)} networks"
             )
-        shift, turn = frame if frame is not None else (None, None)
         if shift is not None and turn is not None:
-            wanted = (shift.numel(), centres.shape[1])
-            if shift.dim() != 1 or tuple(turn.shape) != wanted:
-                raise ValueError(f"turn of shape {tuple(turn.shape)} must have {wanted}")
+            turned = (shift.numel(), centres.shape[1])
+            if shift.dim() != 1 or tuple(turn.shape) != turned:
+                raise ValueError(f"turn of shape {tuple(turn.shape)} must have {turned}")
         given = [part for part in (centres, log_scale, shift, turn) if part is not None]
         if any(part.dtype != torch.float32 or not part.isfinite().all() for part in given):
             raise ValueError("centres, scales and frame must be finite numbers in float32")
@@ -163,24 +168,22 @@ class FeatureEnergy(SearchMixin, nn.Module):
         return tuple(self.network.event_shape)  # type: ignore[arg-type]
 
     def forward(self, x: Tensor) -> Tensor:
-        z, search, reading = self.places(x), self._nearest(), self.reading
+        searches, places = self._searches(self.widths), self.places(x).split(self.widths, 1)
+        scales = self.log_scale.view(len(self.centres), -1).unbind(1)
+        far = [self._far(*one) for one in zip(searches, places, scales, strict=True)]
+        return torch.stack(far).sum(0)
+
+    def _far(self, search: Nearest, z: Tensor, log_scale: Tensor) -> Tensor:
+        """By the features of one network."""
+        reading = self.reading
         asked = (self.neighbours, reading.middle or 1, reading.around or self.neighbours)
         k, middle, around = (min(count, len(self.centres) - 1) for count in asked)
         which = search.which(z, max(k, middle, around))
         far = search.distances(z, which[:, :k]).mean(1).log()
         if reading.middle is not None:
-            away = (z - self._middle(which[:, :middle])).square().sum(1)
+            away = (z - search.middle(which[:, :middle])).square().sum(1)
             far = 0.5 * far + 0.25 * away.clamp_min(TINY).log()  # of a square
-        return far - reading.locality * self.log_scale[which[:, :around]].mean(1)
-
-    def _middle(self, which: Tensor) -> Tensor:
-        if torch.compiler.is_exporting():  # one step of a graph, not so many
-            return self.centres[which].mean(1)
-        # One after the other: together they are several times the points.
-        total = torch.zeros_like(self.centres[which[:, 0]])
-        for near in which.unbind(1):
-            total += self.centres[near]
-        return total / which.shape[1]
+        return far - reading.locality * log_scale[which[:, :around]].mean(1)
 
     def places(self, x: Tensor) -> Tensor:
         """Where points are among the centres, ``(N, r)``."""
@@ -188,17 +191,6 @@ class FeatureEnergy(SearchMixin, nn.Module):
         if self.shift is not None and self.turn is not None:
             z = (z - self.shift) @ self.turn
         return z
-
-
-def _half_whitening(centred: Tensor) -> Tensor:
-    """A matrix ``(m, r)`` after which directions that varied by σ vary by √σ, in units of each."""
-    spread = centred.std(0, correction=0)
-    spread = spread.clamp_min(max(LEAST_SPREAD * spread.mean().item(), TINY))
-    z = (centred / spread).double()
-    variance, directions = torch.linalg.eigh(z.T @ z / len(z))
-    variance = variance.clamp_min(max(LEAST_VARIANCE * variance.mean().item(), TINY))
-    turn: Tensor = (directions * variance**-0.25)[:, -MOST_DIRECTIONS:].to(centred.dtype)
-    return turn / spread.unsqueeze(1)
 
 
 @dataclass(frozen=True)
@@ -213,7 +205,7 @@ class FeatureRule:
         neighbours: Of those, how many nearest count.
         reading: What of them counts further. Left out: :data:`OF_NETWORKS`, or of pixels
             :data:`PLAIN`.
-        beside: A rule for a network that is not trained, whose features join the trained one's.
+        beside: A rule for a network that is not trained; distances by its features count as much.
 
     >>> from uspebm import Conv
     >>> from uspebm.energies.rules import ConvRule
@@ -273,13 +265,19 @@ class FeatureRule:
         chosen = torch.randperm(len(points), generator=generator(seed, "centres"))[:most]
         network.eval()  # as it will score
         centres, frame = features_of(network, points[chosen].float()), None
+        widths: tuple[int, ...] = (centres.shape[1],)
         if self.of != "pixels":  # which share a unit, and are too many to be turned
-            shift = centres.mean(0)
-            frame = shift, _half_whitening(centres - shift)
-            centres = (centres - shift) @ frame[1]
-        k = min(self.neighbours, len(centres) - 1)
-        scale = log_scales(Nearest(centres).among_themselves(k)[0])
+            parts = network.networks if isinstance(network, Joined) else [network]
+            sizes = [features_of(one, points[:1].float()).shape[1] for one in parts]
+            frame = half_whitening(centres, sizes)
+            centres, widths = (centres - frame.shift) @ frame.turn, frame.widths
         reading = self.reading or (PLAIN if self.of == "pixels" else OF_NETWORKS)
+        k = min(self.neighbours, len(centres) - 1)
+        scales = [
+            log_scales(Nearest(part).among_themselves(k)[0], reading.cap)
+            for part in centres.split(widths, 1)
+        ]
+        scale = torch.stack(scales, 1) if len(scales) > 1 else scales[0]
         return FeatureEnergy(network, centres, scale, frame, self.neighbours, reading)
 
 

@@ -93,6 +93,16 @@ class Nearest:
         panels = padded.view(blocks, PANEL, d).transpose(1, 2).contiguous()
         return panels, half.view(blocks, PANEL)
 
+    def middle(self, which: Tensor) -> Tensor:
+        """Of those centres of each point, ``(N, d)``."""
+        if torch.compiler.is_exporting():  # one step of a graph, not so many
+            return self._centres[which].mean(1)
+        # One after the other: together they are several times the points.
+        total = torch.zeros_like(self._centres[which[:, 0]])
+        for near in which.unbind(1):
+            total += self._centres[near]
+        return total / which.shape[1]
+
     def distances(self, z: Tensor, which: Tensor) -> Tensor:
         """To those centres, by differences: a product of matrices rounds small distances away."""
         if torch.compiler.is_exporting():  # one step of a graph, not k
@@ -103,32 +113,38 @@ class Nearest:
 
 
 class SearchMixin:
-    """For a module with a buffer ``centres``: a search among them as they are now."""
+    """For a module with a buffer ``centres``: searches among them as they are now."""
 
     centres: Tensor
-    _search: tuple[int, int, Nearest] | None = None
+    _made: tuple[int, int, list[Nearest]] | None = None
 
     def _nearest(self) -> Nearest:
+        """By all columns of the centres."""
+        return self._searches((self.centres.shape[1],))[0]
+
+    def _searches(self, widths: tuple[int, ...]) -> list[Nearest]:
+        """One for each group of so many columns, always the same."""
         if torch.compiler.is_exporting():
-            return Nearest(self.centres)
+            return [Nearest(part) for part in self.centres.split(widths, 1)]
         # Of tensors made in inference mode nobody counts what is written to them.
         writes = -1 if self.centres.is_inference() else self.centres._version
         now = self.centres.data_ptr(), writes
-        if self._search is None or self._search[:2] != now:
-            self._search = (*now, Nearest(self.centres))
-        return self._search[2]
+        if self._made is None or self._made[:2] != now:
+            self._made = (*now, [Nearest(part) for part in self.centres.split(widths, 1)])
+        return self._made[2]
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the search, which is made again in a moment."""
-        return {name: value for name, value in vars(self).items() if name != "_search"}
+        """Without the searches, which are made again in a moment."""
+        return {name: value for name, value in vars(self).items() if name != "_made"}
 
 
-def log_scales(distances: Tensor) -> Tensor:
+def log_scales(distances: Tensor, cap: float = 1.0) -> Tensor:
     """log of the mean distance ``(n,)`` of each centre to its nearest others ``(n, k)``.
 
     Points that are there more than k times are at no distance from each other: they count as being
-    as close as any others are.
+    as close as any others are. Those further from others than a share ``cap`` of all count as that.
     """
     scale = distances.mean(1)
     apart = scale[scale > 2 * math.sqrt(TINY)]
-    return scale.clamp_min(apart.min() if len(apart) else 1.0).log()
+    scale = scale.clamp_min(apart.min() if len(apart) else 1.0)
+    return scale.clamp_max(scale.quantile(cap, interpolation="higher")).log()

@@ -13,6 +13,8 @@ class Reading:
         middle: Of so many nearest, the distance to their middle counts as much. None: not at all.
         around: Of so many nearest, their own distances count. None: of the neighbours.
         locality: The power of these that distances are divided by: 0, a distance; 1, a ratio.
+        cap: Own distances beyond this quantile of all count as that: a training point that lies
+            alone excuses nothing around it. 1: all count as they are.
 
     >>> import torch
     >>> from uspebm.energies.features import FeatureRule
@@ -29,17 +31,20 @@ class Reading:
     middle: int | None = None
     around: int | None = None
     locality: float = 0.5
+    cap: float = 1.0
 
     def __post_init__(self) -> None:
         for name in ("middle", "around"):
             if getattr(self, name) is not None:
                 at_least(1, **{name: getattr(self, name)})
-        number: object = self.locality  # of a file, it may be anything
-        if not isinstance(number, int | float) or isinstance(number, bool) or not 0 <= number <= 1:
-            raise ValueError(f"locality={number} must be a number between 0 and 1")
+        for name in ("locality", "cap"):
+            number: object = getattr(self, name)  # of a file, it may be anything
+            plain = isinstance(number, int | float) and not isinstance(number, bool)
+            if not plain or not 0 <= number <= 1:  # type: ignore[operator]
+                raise ValueError(f"{name}={number} must be a number between 0 and 1")
 
 
 PLAIN = Reading()
 """Of pixels, in which the middle of several images is no image."""
-OF_NETWORKS = Reading(middle=10, around=40, locality=0.4)
+OF_NETWORKS = Reading(middle=10, around=40, locality=0.5, cap=0.9)
 """Chosen on kinds left out, changed images, and one class inside at a time (LOG.md)."""
