@@ -15,12 +15,18 @@ from sklearn.exceptions import NotFittedError
 
 import uspebm
 from tests.detector.models import CASES, OWN_ENERGIES, OWN_RECIPES, TABLE, fresh, made
-from tests.detector.signing import about
+from tests.detector.signing import about, signed
 from uspebm import EnergyDetector, load, save_model
 from uspebm.detector import folder as model_folder
 from uspebm.detector.folder import ModelFileError, describe, pretrained
+from uspebm.energies.features import FeatureEnergy, FeatureRule
+from uspebm.energies.nearest import Nearest, log_scales
+from uspebm.energies.reading import Reading
+from uspebm.energies.rules import ConvRule
+from uspebm.energies.turning import Turning
 from uspebm.recipes.held_out import Look
 from uspebm.recipes.plain import as_plain
+from uspebm.support.randomness import generator
 
 
 def content(place: Path) -> dict[str, bytes | None]:
@@ -65,6 +71,29 @@ def test_what_is_saved_comes_back_to_the_bit(
         assert value.dtype == states[1][key].dtype
         assert torch.equal(value, states[1][key]), key
     assert not any(module.training for module in after.scorer_.modules())
+
+
+def test_models_of_one_distance_in_two_networks_score_as_they_did(tmp_path: Path) -> None:
+    """As they were until each network had its own: no widths, and a reading without a cap."""
+    images = torch.rand(60, 1, 8, 8, generator=generator(0)) * 2 - 1
+    rule = FeatureRule(beside=ConvRule((2, 3), width=4), reading=Reading(3, 7, 0.4))
+    new = rule.over(ConvRule((3, 4), width=5).build(images, 0), images, seed=0)
+    assert new.shift is not None
+    assert new.turn is not None
+    scale = log_scales(Nearest(new.centres).among_themselves(5)[0])
+    joint = Turning(new.shift, new.turn)
+    old = FeatureEnergy(new.network, new.centres, scale, joint, reading=new.reading)
+    before = EnergyDetector.from_energy(old, images.numpy())
+    folder = tmp_path / "model"
+    save_model(before, folder)
+    said = about(folder)["energy"]
+    assert "widths" not in said
+    assert said["reading"].pop("cap") == 1.0
+    signed(folder, energy=said)
+    after = load(folder).score_samples(images.numpy())
+    np.testing.assert_array_equal(after, before.score_samples(images.numpy()))
+    by_two = EnergyDetector.from_energy(new, images.numpy()).score_samples(images.numpy())
+    assert (by_two.argsort() != after.argsort()).any()
 
 
 @pytest.mark.parametrize("case", sorted(CASES.keys() - OWN_RECIPES))

@@ -24,6 +24,8 @@ from uspebm.cli.main import main
 from uspebm.detector.energy_detector import EnergyDetector
 from uspebm.detector.folder import save_model
 from uspebm.detector.onnx_export import to_onnx
+from uspebm.energies.features import FeatureRule
+from uspebm.energies.rules import ConvRule
 
 NUMBERS = np.random.default_rng(0)
 # A kilometre in millimetres beside a micrometre in metres, both far from zero.
@@ -51,7 +53,7 @@ def table() -> Case:
     return fitted(FRAME), FRAME, TABLE
 
 
-@pytest.fixture(scope="module", params=["table", "bytes", "floats", "network"])
+@pytest.fixture(scope="module", params=["table", "bytes", "floats", "network", "features"])
 def case(request: pytest.FixtureRequest, table: Case) -> Case:
     """A detector, points as it takes them, and the same as its ONNX file takes them."""
     if request.param == "table":
@@ -64,6 +66,12 @@ def case(request: pytest.FixtureRequest, table: Case) -> Case:
         with torch.no_grad():
             [*network.parameters()][-2].mul_(100)  # the last layer's weights: scores that differ
         return EnergyDetector.from_energy(network, BYTES), BYTES, BYTES[:, None]
+    if request.param == "features":  # of two networks, with a distance in those of each
+        rule = FeatureRule(beside=ConvRule((2, 4), width=8))
+        points = torch.from_numpy(BYTES[:100, None] / 127.5 - 1).float()
+        energy = rule.over(ConvRule((4, 8), width=16).build(points, 0), points, seed=0)
+        assert len(energy.widths) == 2
+        return EnergyDetector.from_energy(energy, BYTES, of_bytes=True), BYTES, BYTES[:, None]
     return fitted(FLOATS), FLOATS, FLOATS.transpose(0, 3, 1, 2)
 
 

@@ -95,6 +95,27 @@ def test_threads_find_the_same() -> None:
     assert torch.equal(found[0], found[2])
 
 
+def test_groups_of_columns_are_searched_apart_and_again_when_they_change() -> None:
+    """Each by itself, in whatever order they are asked for."""
+    held = FeatureEnergy(Pixels((3,)), drawn(30, 3), torch.zeros(30))
+    z = drawn(9, 3, seed=1)
+
+    def by_hand(place: Tensor, part: Tensor) -> Tensor:
+        return (place.unsqueeze(1) - part).norm(dim=2).topk(4, largest=False).values
+
+    both = held._searches((1, 2))
+    for search, part, place in zip(
+        both, held.centres.split((1, 2), 1), z.split((1, 2), 1), strict=True
+    ):
+        torch.testing.assert_close(search(place, 4)[0], by_hand(place, part), rtol=1e-4, atol=1e-5)
+    assert held._searches((1, 2)) is both
+    torch.testing.assert_close(held._nearest()(z, 4)[0], by_hand(z, held.centres))
+    held.centres.mul_(2.0)
+    away = by_hand(z[:, 1:], held.centres[:, 1:])
+    torch.testing.assert_close(held._searches((1, 2))[1](z[:, 1:], 4)[0], away)
+    assert held._searches((1, 2)) is not both
+
+
 def test_weights_that_come_later_are_searched_among() -> None:
     energy = FeatureEnergy(Pixels((2,)), drawn(20, 2), torch.zeros(20), neighbours=1)
     z = drawn(4, 2, seed=1)
@@ -115,3 +136,10 @@ def test_scales_of_points_that_repeat_are_those_of_the_closest_others() -> None:
     distances = torch.tensor([[1e-6, 1e-6], [0.5, 1.5], [2.0, 4.0]])
     assert log_scales(distances).exp().tolist() == pytest.approx([1.0, 1.0, 3.0])
     assert log_scales(distances[:1]).exp().tolist() == [1.0]
+
+
+def test_own_distances_are_held_below_a_quantile() -> None:
+    distances = torch.arange(1.0, 12.0).unsqueeze(1)  # 1 to 11
+    for cap, most in ((1.0, 11.0), (0.9, 10.0), (0.85, 10.0), (0.0, 1.0)):
+        capped = log_scales(distances, cap).exp()
+        torch.testing.assert_close(capped, distances[:, 0].clamp_max(most))

@@ -125,19 +125,21 @@ def _over_features(
     tensors: dict[str, Tensor],
 ) -> FeatureEnergy:
     centres, scale = tensors["energy.centres"], tensors["energy.log_scale"]
+    # Models that were saved before each network had a distance of its own have no widths.
     widths, frame = parts.get("widths", []), None
-    if not isinstance(widths, list):
-        raise ValueError(f"widths={widths} must be a list of whole numbers")
+    networks = 2 if parts["network"]["kind"] == "Joined" and "energy.turn" in tensors else 1
+    if not isinstance(widths, list) or len(widths) not in (0, networks):
+        raise ValueError(f"a list of {networks} widths is needed, not {widths}")
     if "energy.turn" in tensors:
         frame = Turning(tensors["energy.shift"], tensors["energy.turn"], tuple(widths))
     seen = _features_of(parts["network"], event_shape)
     wanted = centres.shape[-1] if frame is None else len(frame.shift)
     if seen != wanted:
         raise ValueError(f"the network has {seen} features, not {wanted}")
-    # Models that were saved before there were readings have none, or one without a cap, and no
-    # widths: their networks were read together.
-    usual, said = asdict(PLAIN), parts.get("reading", {})
-    if not isinstance(said, dict) or set(said) not in (set(), {*usual} - {"cap"}, {*usual}):
+    # Older ones have no reading, or one without a cap.
+    usual = asdict(PLAIN)
+    said = parts.get("reading", usual)
+    if not isinstance(said, dict) or {*said, "cap"} != {*usual}:
         raise ValueError(f"reading={said} must have {', '.join(usual)}")
     return FeatureEnergy(network, centres, scale, frame, parts["neighbours"], Reading(**said))
 

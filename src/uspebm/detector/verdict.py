@@ -45,7 +45,7 @@ def verdict_on_images(recipe: Recipe | None, energy: FeatureEnergy, worth: Worth
     if worth is None:
         how = "in pixels, and no network is trained"
         if not isinstance(energy.network, Pixels):
-            how = f"in the features of {_named(energy.network)}"
+            how = f"in the features of {_named(energy)}"
         return f"{trained}: {near} {how}; they order images and are no densities"
     found = (
         f"of held-back images that were changed, {worth.by_network:.0%} are found by the network "
@@ -54,14 +54,16 @@ def verdict_on_images(recipe: Recipe | None, energy: FeatureEnergy, worth: Worth
     updates = "" if recipe is None else f" after {recipe.schedule.updates} updates"
     kept = "in pixels, the network is discarded"
     if not isinstance(energy.network, Pixels):
-        kept = f"in the features of {_named(energy.network)}, kept{updates}"
+        kept = f"in the features of {_named(energy)}, kept{updates}"
     return f"{trained}: {near} {kept}; {found}"
 
 
-def _named(network: nn.Module) -> str:
+def _named(energy: FeatureEnergy) -> str:
+    network = energy.network
     if isinstance(network, Joined):
         trained, untrained = (type(part).__name__ for part in network.networks)
-        return f"a network ({trained}) and a smaller one that is not trained ({untrained})"
+        together = "and" if len(energy.widths) == 1 else "and, by itself,"
+        return f"a network ({trained}) {together} a smaller one that is not trained ({untrained})"
     return f"a network ({type(network).__name__})"
 
 

@@ -116,26 +116,26 @@ class SearchMixin:
     """For a module with a buffer ``centres``: searches among them as they are now."""
 
     centres: Tensor
-    _made: tuple[int, int, list[Nearest]] | None = None
+    _kept: tuple[tuple[int, int, tuple[int, ...]], list[Nearest]] | None = None
 
     def _nearest(self) -> Nearest:
         """By all columns of the centres."""
         return self._searches((self.centres.shape[1],))[0]
 
     def _searches(self, widths: tuple[int, ...]) -> list[Nearest]:
-        """One for each group of so many columns, always the same."""
+        """One for each group of so many columns."""
         if torch.compiler.is_exporting():
             return [Nearest(part) for part in self.centres.split(widths, 1)]
         # Of tensors made in inference mode nobody counts what is written to them.
         writes = -1 if self.centres.is_inference() else self.centres._version
-        now = self.centres.data_ptr(), writes
-        if self._made is None or self._made[:2] != now:
-            self._made = (*now, [Nearest(part) for part in self.centres.split(widths, 1)])
-        return self._made[2]
+        now = self.centres.data_ptr(), writes, widths
+        if self._kept is None or self._kept[0] != now:
+            self._kept = now, [Nearest(part) for part in self.centres.split(widths, 1)]
+        return self._kept[1]
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the searches, which are made again in a moment."""
-        return {name: value for name, value in vars(self).items() if name != "_made"}
+        return {name: value for name, value in vars(self).items() if name != "_kept"}
 
 
 def log_scales(distances: Tensor, cap: float = 1.0) -> Tensor:
@@ -147,4 +147,5 @@ def log_scales(distances: Tensor, cap: float = 1.0) -> Tensor:
     scale = distances.mean(1)
     apart = scale[scale > 2 * math.sqrt(TINY)]
     scale = scale.clamp_min(apart.min() if len(apart) else 1.0)
+    # A distance that occurs, so that a cap of 1 changes nothing by rounding.
     return scale.clamp_max(scale.quantile(cap, interpolation="higher")).log()

@@ -14,7 +14,8 @@ class Reading:
         around: Of so many nearest, their own distances count. None: of the neighbours.
         locality: The power of these that distances are divided by: 0, a distance; 1, a ratio.
         cap: Own distances beyond this quantile of all count as that: a training point that lies
-            alone excuses nothing around it. 1: all count as they are.
+            alone excuses nothing around it. 1: all count as they are. Applied where a
+            :class:`~.features.FeatureRule` measures own distances, and not again.
 
     >>> import torch
     >>> from uspebm.energies.features import FeatureRule

@@ -13,8 +13,8 @@ On Fashion-MNIST this gives the settings that Table 1 was frozen with: 10,000 pa
 repulsions of 0.5, ascents of 2.
 
 Two recipes share all that. ``images`` is what people get: images are scored by the features of the
-network and of a smaller one beside it that is not trained (:mod:`uspebm.energies.features`), which
-are as good in about a sixth of the time.
+network, and by those of a smaller one beside it that is not trained
+(:mod:`uspebm.energies.features`), which is as good in about a sixth of the time.
 ``images-energy`` is scored by the energy itself, whose last digits need the rest.
 
 What either learns is a score that orders images by how much they are like the data, not a density:

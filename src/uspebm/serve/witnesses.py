@@ -1,8 +1,9 @@
 """The training points that a model holds, and which of them are nearest to a point.
 
-Rows are compared in each column's own spread, images by pixels or by what the network sees, as they
-are when they are scored. A model of a network alone holds no points, and one over features holds
-what the network saw of its images, not the images: of those only the numbers are known.
+Rows are compared in each column's own spread, images by pixels or by all that the networks see, in
+one distance, though scores take one for each network. A model of a network alone holds no points,
+and one over features holds what the network saw of its images, not the images: of those only the
+numbers are known.
 """
 
 from contextlib import suppress
